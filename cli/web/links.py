@@ -134,14 +134,18 @@ def find(survey: Survey, database: Database, text: str) -> tuple[list[Page], Pag
         return [], chain, ""
     words = ""
     named: list[Page] = []
-    try:
-        query = Query.parse(text)
-        named = _pages(survey, survey.named(query))
-        if not named:
-            database.matching(query)
-    except LanemapError as error:
-        words = refusal(error)
-    pages = list(dict.fromkeys([*named, *_pages(survey, survey.like(text))]))
+    like = _pages(survey, survey.like(text))
+    if untargeted := survey.without_targets(text):
+        try:
+            query = Query.parse(untargeted)
+            named = _pages(survey, survey.named(query))
+            if not named:
+                database.matching(query)
+        except LanemapError as error:
+            words = refusal(error)
+    asked = {*text.lower().split()} - {*untargeted.lower().split()}
+    named = [page for page in named if asked <= {*Survey.facets(*page.path)["target"]}]
+    pages = list(dict.fromkeys([*named, *like]))
     # Of a dense and a sparse instruction, a name is that of the dense one; of several vendors it is nobody's.
     vendors = {title for page in named for title in Survey.facets(*page.path)["vendor"]}
     first = {page.path for page in named if page.path[0] == named[0].path[0]}

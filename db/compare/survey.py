@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from .. import lookup
@@ -152,14 +153,24 @@ class Survey:
                 yield product
 
     def like(self, text: str) -> Iterator[Key | Product]:
-        """The instructions, then the fragments, whose names hold all words of a text, or other names of a type."""
+        """The instructions, then the fragments, whose names hold all words of a text, or other names of a type.
+
+        A target that is among the words is one that they run on.
+        """
         asked = {*_WORDS.findall(text.lower())}
         meant = {word: {*types_named(word)} for word in asked}
         scaled = {product[:3] for product, keys in self.products.items() if any(key.role == "SFA" for key in keys)}
+        wanted = asked & _every_target()
         for names, name in self._called.items() if asked else ():
-            held = all(word in name or not meant[word].isdisjoint(name.split()) for word in asked)
+            held = all(word in name or not meant[word].isdisjoint(name.split()) for word in asked - wanted)
+            held = held and wanted <= {*_targets().get(tuple(names[:4]), ())}
             if held and (names[:3] in scaled or not any(map(has_scales, asked))):
                 yield names
+
+    @staticmethod
+    def without_targets(text: str) -> str:
+        """A text without the words that name targets."""
+        return " ".join(word for word in text.split() if word.lower() not in _every_target())
 
     @cached_property
     def _called(self) -> Mapping[Key | Product, str]:
@@ -188,6 +199,11 @@ def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
         for path in ((form.name, form.shape, form.a), *(form.key(role)[:4] for role in form.types)):
             found.setdefault(path, set()).update(runs)
     return found
+
+
+@cache
+def _every_target() -> set[str]:
+    return {*chain.from_iterable(_targets().values())}
 
 
 def survey(reader: Reader) -> Survey:

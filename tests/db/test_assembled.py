@@ -67,9 +67,19 @@ BARE = {KIND.sub("", mnemonic) for mnemonic in FORMS}
 #: The assembler takes moves of C and D that no product of the shape has, and products of which it makes nothing.
 NO_PRODUCT = re.compile(
     r"wmma\.(load\.c|store\.d)\.sync\.aligned\.(row|col)\.m8n8k(32|128)\.shared\.f32"
-    r"|wmma\.mma\.sync\.aligned\.(row|col)\.(row|col)\.m16n16k16\.f64\.f64\.f64\.f64"
+    r"|wmma\.mma\.sync\.aligned\.(row|col)\.(row|col)\.m16n16k(8|16)\.f64\.f64\.f64\.f64"
     r"|mma\.sync\.aligned\.m8n8k4\.(row|col)\.(row|col)\.f32\.bf16\.bf16\.f32"
 )
+
+
+def loose(mnemonic):
+    """Whether the assembler takes what is no form: for another, or without making anything of it.
+
+    It does not look at the size of an index where nothing is compressed.
+    """
+    indexed = mnemonic.startswith("tcgen05.ld.red.") and mnemonic.removesuffix(".b2") in FORMS
+    taken = indexed or KIND.sub("", mnemonic) in BARE or NO_PRODUCT.fullmatch(mnemonic)
+    return mnemonic not in FORMS and bool(taken)
 
 
 def wrong(candidates, targets, folder):
@@ -81,8 +91,7 @@ def wrong(candidates, targets, folder):
             not_taken = {lines[line]: why for line, why in refused([*lines], target, folder).items()}
             for mnemonic in some:
                 listed = mnemonic in FORMS and FORMS[mnemonic].supports(target)
-                loose = mnemonic not in FORMS and (KIND.sub("", mnemonic) in BARE or NO_PRODUCT.fullmatch(mnemonic))
-                if not loose and listed == (mnemonic in not_taken):
+                if not loose(mnemonic) and listed == (mnemonic in not_taken):
                     yield mnemonic, target, not_taken.get(mnemonic, "it is taken")
 
 

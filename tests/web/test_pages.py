@@ -670,6 +670,21 @@ def targets():
     return found
 
 
+@pytest.mark.parametrize("target", ["sm_100a", "sm_107a", "sm_120f", "SM_89"])
+def test_a_target_among_the_words_of_a_search_is_what_runs_on_it(reader, target):
+    """Alone, it is all that does; with an instruction, that of it which does."""
+    runs = {path for path, of in targets().items() if target.lower() in of}
+    for name in ("stmatrix", "tcgen05.ld.red", "spcompress", "wgmma", ""):
+        text = f"{target} {name}".strip()
+        answer = reader.get("/search", params={"q": text}, follow_redirects=True).text
+        found = {tuple(path.split("/")) for path in re.findall(r'<li><a href="/([^"/]+/[^"?]+)"', answer)}
+        wanted = {path for path in runs if all(word in " ".join(path) for word in name.split())}
+        assert found <= runs
+        assert bool(found) == bool(wanted), text
+    answer = reader.get("/search", params={"q": f"m16n8k16 f16 {target}"}, follow_redirects=False)
+    assert answer.headers["location"] == "/mma/m16n8k16/f16"
+
+
 def test_a_facet_that_nothing_has_can_be_taken_back(reader):
     answer = reader.get("/search", params={"q": "m16n8k16", "type": HOSTILE, "vendor": ""})
     assert "<h1>0 found" in answer.text

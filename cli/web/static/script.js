@@ -18,10 +18,12 @@ const fileOf = name => root.replace(/index\.html$/, "") + name.replaceAll(" ", "
 
 // A name comes with what else it is called, and its kind: a vendor and the targets. Its file is the name with slashes.
 function localNames(text) {
-  const words = normal(text).split(" ").filter(Boolean);
-  if (!words.length) return [];
+  const { kinds, names } = window.lanemapNames, targets = new Set(kinds.flatMap(([, ...names]) => names));
+  const given = text.toLowerCase().split(/\s+/), on = given.filter(word => targets.has(word));
+  const words = normal(given.filter(word => !targets.has(word)).join(" ")).split(" ").filter(Boolean);
+  if (!words.length && !on.length) return [];
   const whole = [], parts = [];
-  for (const each of window.lanemapNames.names) {
+  for (const each of names.filter(([, , kind]) => on.every(target => kinds[kind].includes(target)))) {
     const known = normal(each[0] + " " + each[1]), split = known.split(" ");
     if (words.every(word => split.includes(word))) whole.push(each);
     else if (words.every(word => known.includes(word))) parts.push(each);
@@ -30,7 +32,7 @@ function localNames(text) {
   const exact = found.findIndex(([name]) => normal(name) === words.join(" "));
   if (exact > 0) found.unshift(...found.splice(exact, 1));
   return found.map(([name, , kind]) => {
-    const [vendor, ...target] = window.lanemapNames.kinds[kind], [instruction, , type] = name.split(" ");
+    const [vendor, ...target] = kinds[kind], [instruction, , type] = name.split(" ");
     return { name, href: fileOf(name), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
   });
 }
