@@ -14,7 +14,7 @@ import pytest
 import lanemap
 from lanemap.db.compare.crosscheck import Finding
 from lanemap.db.compare.defect import Report, defects
-from lanemap.db.compare.evidence import facts
+from lanemap.db.compare.evidence import examined
 from lanemap.db.isa.instructions import Key
 from lanemap.db.layout.fragment import Citation, Fragment, Source, element_type
 from lanemap.db.layout.structure import check
@@ -61,7 +61,7 @@ def report(sources, release, transcribed, replay):
     ]
     names = dict.fromkeys(request.name.partition(":")[0] for request in asked)
     made = {"Sources": ", ".join(names), "Made by": f"lanemap report, version {lanemap.__version__}"}
-    return Report(defects(asked, everything, findings), made, facts().library)
+    return Report(defects(asked, everything, findings), made, examined().library)
 
 
 def test_the_page_is_the_report(report, request):
@@ -72,7 +72,7 @@ def test_the_page_is_the_report(report, request):
 
 def test_every_defect_of_a_layout_is_shown_by_an_element(report):
     for defect in report.defects:
-        said = dict(defect.facts)
+        said = dict(defect.labelled)
         if defect.result.verdict == "different":
             assert said["example"]
             assert "not a renumbering" in said or "agreement" in said
@@ -99,5 +99,6 @@ def test_a_recording_of_the_past_says_how_it_was_made(file):
 
 def test_each_fact_is_shown_by_an_operand_of_the_report(report):
     """A fact that nothing shows is of a release that nobody has looked at, or has words that match nothing."""
-    assert {defect.evidence.name for defect in report.defects} - {""} == {evidence.name for evidence in facts().defect}
+    shown = {defect.evidence.name for defect in report.defects} - {""}
+    assert shown == {evidence.name for evidence in examined().defect}
     assert all(defect.evidence.name for defect in report.defects)

@@ -125,7 +125,7 @@ def _file_name(part: str) -> str:
 FACETS = ("vendor", "instruction", "target", "type")
 
 
-def find(survey: Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
+def look_up(survey: Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
     """The pages that a name stands for, those that it names to the letter first; the one that it says just the name
     of, which of two operands is that of their chain; and why there are none."""
     if not text.strip():

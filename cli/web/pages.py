@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from ... import DEFAULT_SOURCE, Survey
 from ...db.text import shortened
 from . import guide, views, work
-from .links import Links, Page, find, meant, narrowed, near, page, page_of, suggested
+from .links import Links, Page, look_up, meant, narrowed, near, page, page_of, suggested
 from .render import layouts_css, render, server_links
 from .views import Facts, NamedOperand, not_there
 from .work import Opened, Surveyed, Working
@@ -130,7 +130,7 @@ _MOST = 60
 @router.get("/search")
 def search(request: Request, database: Opened, survey: Surveyed, q: str = "") -> Response:
     """What a name stands for: the page where there is one, else a list. As JSON, the first few for a search box."""
-    matching, exact, words = find(survey, database, q)
+    matching, exact, words = look_up(survey, database, q)
     read = guide.found(q)
     if "application/json" in request.headers.get("accept", ""):
         hits = [*(matching[:12] or filter(None, [exact])), *(page("guide", name) for name in read)]

@@ -19,7 +19,7 @@ from ..text import grouped, spans
 from . import crosscheck
 from .crosscheck import Finding, failures, judges
 from .difference import Cell, Difference, Place, difference, wrong_results
-from .evidence import NOTHING, REACHES, Evidence, EvidenceFile, LibraryRecord, facts
+from .evidence import NOTHING, REACHES, Evidence, EvidenceFile, LibraryRecord, examined
 from .verdict import Result, Verdict, axes_of, common_permutations, compare
 
 #: Instructions all of whose forms are known.
@@ -144,7 +144,7 @@ class Defect:
         return "; ".join(f"{name_of([operand.key for operand in alike])}: {words}" for words, alike in said.items())
 
     @property
-    def facts(self) -> list[tuple[str, str]]:
+    def labelled(self) -> list[tuple[str, str]]:
         """What a report says about it, in order, as labels and sentences."""
         evidence, provenance = self.evidence, self.source.provenance
         made_by = provenance.get("package") or provenance.get("library")
@@ -263,7 +263,7 @@ class Defect:
             "title": self.title,
             "evidence": msgspec.to_builtins(self.evidence) if self.evidence.name else None,
             "operands": [key._asdict() for key in self.keys],
-            **{label.replace(" ", "_"): words for label, words in self.facts},
+            **{label.replace(" ", "_"): words for label, words in self.labelled},
             "elements": [
                 {**dict(zip(PLACE, place, strict=True)), "claimed": claimed, "true": true}
                 for place, claimed, true in (self.result.difference.elements if self.result.difference else ())
@@ -320,7 +320,7 @@ def defects(
     Raises:
         LanemapError: no operand matches.
     """
-    known_defects = evidence or facts()
+    known_defects = evidence or examined()
     keys = [fragment.key for source in reported for fragment in source.fragments]
     keys += [finding.key for source in reported for finding in failures(source) if finding.key]
     if query and not any(map(query.matches, keys)):

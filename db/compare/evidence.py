@@ -135,6 +135,6 @@ class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def facts() -> EvidenceFile:
+def examined() -> EvidenceFile:
     """The shipped evidence."""
     return msgspec.toml.decode(Path(__file__).with_name("evidence.toml").read_bytes(), type=EvidenceFile)

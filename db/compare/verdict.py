@@ -12,7 +12,7 @@ from operator import eq
 from ..isa.instructions import Key, dimensions, instruction
 from ..isa.spelling import every_candidate
 from ..layout.fragment import Fragment
-from ..layout.permutation import Permutation, describe, find, is_identity, keeps
+from ..layout.permutation import Permutation, describe, fitting, is_identity, keeps
 from ..text import grouped
 from . import windows
 from .difference import Difference, Pair, difference
@@ -349,7 +349,7 @@ def common_permutations(axis: str, members: Sequence[Result], differ: Differ) ->
             exact.setdefault(computation, set()).update(numbers - free)
     if size == 1 and blocks:  # scales alone
         size = max(scales for scales, _ in blocks)
-    permutations = [find(size, exact.get(computation, ())) for computation in range(1, count + 1)]
+    permutations = [fitting(size, exact.get(computation, ())) for computation in range(1, count + 1)]
     complete = [order for order in permutations if order is not None]
     if len(complete) < count or not all(keeps(complete[0], pairs, together) for together, pairs in loose):
         return None

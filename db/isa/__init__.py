@@ -7,11 +7,11 @@ from typing import Any
 
 
 @cache
-def facts(name: str) -> Any:
-    """What the file of facts of a name holds, which lies beside the modules."""
+def data(name: str) -> Any:
+    """What the file of a name holds, which lies beside the modules."""
     return json.loads((Path(__file__).parent / f"{name}.json").read_text("utf-8"))
 
 
 def by_word(name: str) -> dict[str, str]:
     """What each word of a kind in ``words`` stands for: there every meaning has all its words behind it."""
-    return {word: meaning for meaning, words in facts("words")[name].items() for word in words.split()}
+    return {word: meaning for meaning, words in data("words")[name].items() for word in words.split()}

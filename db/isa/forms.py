@@ -12,7 +12,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import Any
 
-from . import facts, instructions
+from . import data, instructions
 from .instructions import INSTRUCTIONS, Instruction, Key, Operand, Sparsity
 
 #: Four scales of 1.0, by the suffix that names their type.
@@ -175,7 +175,7 @@ class Form:
         return self.mnemonic
 
 
-_ROWS = facts("forms")
+_ROWS = data("forms")
 
 
 @cache

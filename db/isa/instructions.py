@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ..errors import LanemapError
 from ..text import spans
-from . import facts
+from . import data
 from .shared import Tile, pattern
 from .types import LARGEST, TYPES, is_shape, shape_name, type_bits
 from .vendors import NVIDIA, VENDORS, Vendor, vendor_of
@@ -124,7 +124,7 @@ PRODUCT_ROLES = ("A", "B", "C", "D", "E", "SFA", "SFB")
 PARTIAL_ROLES = ("E", "p", "SFA", "SFB", "mdata", "cdata")
 
 INSTRUCTIONS: Mapping[str, Instruction] = {
-    row["name"]: Instruction(**row | {"vendor": VENDORS[row["vendor"]]}) for row in facts("instructions")
+    row["name"]: Instruction(**row | {"vendor": VENDORS[row["vendor"]]}) for row in data("instructions")
 }
 
 #: What an instruction is taken for that has no row.

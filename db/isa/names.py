@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import LanemapError
 from ..text import grouped
-from . import facts
+from . import data
 from .instructions import INSTRUCTIONS, ROLES, Key, instruction, majors
 from .shared import pattern
 from .types import SCALE_TYPES, is_shape, plain, same_name, shape_name, type_bits, type_name
@@ -487,7 +487,7 @@ def text(name: str, value: object) -> str:
         LanemapError: it is not text, or longer than any name; ``name`` says which.
     """
     if not isinstance(value, str):
-        raise LanemapError(f"{name} {value!r} is not text: write it like {facts('words')['examples'][name]!r}")
+        raise LanemapError(f"{name} {value!r} is not text: write it like {data('words')['examples'][name]!r}")
     if len(value) > _LONGEST:
         raise LanemapError(f"{name} has {len(value)} characters: a name has at most {_LONGEST}, also in a line of code")
     return value.strip()

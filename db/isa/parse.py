@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from ..errors import LanemapError
-from . import facts, spelling
+from . import data, spelling
 from .forms import Form
 from .instructions import INSTRUCTIONS
 from .spelling import Tokens, cased, kind_of
@@ -264,4 +264,4 @@ def uncovered(text: str) -> str | None:
 @cache
 def _reasons() -> Mapping[str, str]:
     """Why each instruction that is not covered has no layouts, by its name."""
-    return {name: reason for reason, names in facts("uncovered").items() for name in names}
+    return {name: reason for reason, names in data("uncovered").items() for name in names}

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..errors import LanemapError
-from . import by_word, facts
+from . import by_word, data
 
 
 class Type(NamedTuple):
@@ -32,7 +32,7 @@ class Type(NamedTuple):
         return max(self.bits, 8) if self.parts else self.bits
 
 
-TYPES: Mapping[str, Type] = {row["name"]: Type(**row) for row in facts("types")}
+TYPES: Mapping[str, Type] = {row["name"]: Type(**row) for row in data("types")}
 
 #: Types of block scales: people name them beside the type of A.
 SCALE_TYPES = ("ue8m0", "ue4m3")

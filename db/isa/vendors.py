@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from . import facts
+from . import data
 
 
 class Vendor(NamedTuple):
@@ -59,7 +59,7 @@ class Vendor(NamedTuple):
 
 
 VENDORS: Mapping[str, Vendor] = {
-    row["name"]: Vendor(**row | {"version": tuple(row.get("version", ()))}) for row in facts("vendors")
+    row["name"]: Vendor(**row | {"version": tuple(row.get("version", ()))}) for row in data("vendors")
 }
 NVIDIA, UNKNOWN = VENDORS["nvidia"], VENDORS[""]
 

@@ -373,7 +373,7 @@ class Fragment:
             OutsideError: a coordinate is outside the fragment; names its range.
             LanemapError: a coordinate is not an integer, or the source does not give the elements.
         """
-        return self._index.find(row=row, col=col, **({} if computation is None else {"computation": computation}))
+        return self._index.holding(row=row, col=col, **({} if computation is None else {"computation": computation}))
 
     @cached_property
     def _index(self) -> Index:

@@ -9,7 +9,7 @@ Span = tuple[int, int]
 Permutation = tuple[int, ...]
 
 
-def find(size: int, pairs: Iterable[tuple[Span, Span]]) -> Permutation | None:
+def fitting(size: int, pairs: Iterable[tuple[Span, Span]]) -> Permutation | None:
     """The permutation of ``range(size)`` that takes the first window of every pair to the second, index by index.
 
     An exact index is a window of one. A window of a sparse operand keeps its order, because metadata counts inside it.

@@ -50,7 +50,7 @@ class Index:
         """See ``Fragment.at``."""
         return MatrixCell(*self._held(MatrixCell._fields, place, first=True))
 
-    def find(self, **cell: ArrayLike) -> RegisterPlace:
+    def holding(self, **cell: ArrayLike) -> RegisterPlace:
         """See ``Fragment.find``."""
         return RegisterPlace(*self._held(RegisterPlace._fields, cell))
 

@@ -55,7 +55,7 @@ _WIDTH = 80
 _VERDICTS = ("agreed", "disagreed")
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> Listing:
+def named_values(pairs: Iterable[tuple[str, str]]) -> Listing:
     """Names and values."""
     return Listing(Rows((), list(pairs)))
 

@@ -17,7 +17,7 @@ from ..layout.fragment import CELL, PLACE, Fragment, Source
 from ..rows import Rows, table
 from ..text import counted, enumerated, grouped
 from . import blocks
-from .blocks import Block, Details, Image, Listing, Passage, Title, facts
+from .blocks import Block, Details, Image, Listing, Passage, Title, named_values
 from .facts import where
 from .notation import NOTATIONS, express
 from .picture import compose
@@ -117,7 +117,7 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
     if (matrix or not is_check) and (one_sided := list(_one_sided(check))):
         yield Details("On one side only", one_sided, open=not is_check)
     sides = {side.name: side for comparison in check.comparisons for side in (comparison.left, comparison.right)}
-    yield Details("Provenance", [facts(check.made.items()), *map(facts, map(provenance, sides.values()))])
+    yield Details("Provenance", [named_values(check.made.items()), *map(named_values, map(provenance, sides.values()))])
 
 
 def contents(check: Check) -> str:
@@ -316,14 +316,14 @@ def provenance(source: Source) -> list[tuple[str, str]]:
 def defect_blocks(report: Report) -> Iterator[Block]:
     """The report of defects: those of the newest release, then those that are fixed, then the libraries examined."""
     yield Title("Defects", 1)
-    yield facts(report.made.items())
+    yield named_values(report.made.items())
     yield Listing(report.summary()) if report.defects else Passage("Nothing wrong was found.")
     for fixed, defects in grouped(report.defects, lambda defect: defect.fixed).items():
         if fixed:
             yield Title("Fixed")
         for defect in defects:
             yield Title(defect.title, 2 + fixed)
-            yield facts(defect.facts)
+            yield named_values(defect.labelled)
             if (wrong := defect.result.difference) and wrong.drawable:
                 judge = defect.first.agreeing[0][0].name if defect.first.agreeing else ""
                 yield _picture(defect.result, defect.source.name, judge)
@@ -347,11 +347,13 @@ def _correction(defect: Defect) -> Iterator[Block]:
 
 def issue_blocks(defect: Defect) -> Iterator[Block]:
     """A defect as the text of an issue for its library, ready to be sent."""
-    evidence, by_label = defect.evidence, dict(defect.facts)
+    evidence, by_label = defect.evidence, dict(defect.labelled)
     if evidence.name:
         by_label["where"] = "; ".join(dict.fromkeys(defect.shown(sets=False)))
     yield Title(evidence.title or defect.title, 1)
-    yield facts((label, by_label[label]) for label in ("fixed", "where", "releases", "confirmed") if label in by_label)
+    yield named_values(
+        (label, by_label[label]) for label in ("fixed", "where", "releases", "confirmed") if label in by_label
+    )
     parts = (text.strip(". ") for text in (defect.words, evidence.reason, by_label.get("effect", "")))
     yield Passage(" ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part))
     if shown := defect.examples[:_FEW]:

@@ -86,7 +86,7 @@ def test_registers_that_are_exchanged(library, trusted):
             table[name][first], table[name][second] = other, one
 
     (found,) = reported(library(changes={"A": change}), trusted=trusted)
-    facts = dict(found.facts)
+    facts = dict(found.labelled)
     assert found.name == "A of mma m16n8k16 f16"
     assert facts["where"].startswith("mine 2, mine/maps.py:")
     assert facts["claim set"] == "maps"
@@ -111,15 +111,15 @@ def test_the_effect_names_the_rows(library, trusted):
         table["col_last"] = table["col"]
 
     (found,) = reported(library(changes={"A": change}), trusted=trusted)
-    facts = dict(found.facts)
+    facts = dict(found.labelled)
     assert found.effect == "8 of 128 elements of D are wrong, in rows 5"
     assert facts["not a renumbering"] == "claimed K 6 is K 6 in one place and 1 in another"
 
 
 def test_what_is_renumbered_in_one_operand_alone(library, trusted):
     (found,) = reported(library(changes={"A": exchange("col", 1, 6)}), trusted=trusted)
-    assert dict(found.facts)["agreement"] == "K is renumbered, but not in the same way in B of mma m16n8k16 f16"
-    assert "not a renumbering" not in dict(found.facts)
+    assert dict(found.labelled)["agreement"] == "K is renumbered, but not in the same way in B of mma m16n8k16 f16"
+    assert "not a renumbering" not in dict(found.labelled)
 
 
 def test_only_operands_of_the_same_instruction_agree_or_not(library, trusted):
@@ -139,7 +139,7 @@ def test_slots_that_hold_nothing(library, trusted):
     a = source.fragments[0]
     source = replace(source, fragments=[replace(a, elements=a.elements[a.elements["reg"] < 3]), *source.fragments[1:]])
     (found,) = reported(source, trusted=trusted)
-    facts = dict(found.facts)
+    facts = dict(found.labelled)
     assert facts["wrong"] == "absent in the claim: reg 3"
     assert facts["in detail"] == (
         "64 slots hold nothing, first lane 0 reg 3 slot 0; 64 cells are never held: rows 8-15 cols 8-15"
@@ -154,12 +154,12 @@ def test_what_could_not_be_made_a_fragment(library, trusted):
     wrong = [{"operand": list(key), "origin": "mine/maps.py:7 map_b", "words": "cell (8, 0) is elsewhere"}]
     source = library(wrong=wrong)
     (found,) = reported(source, trusted=trusted)
-    assert dict(found.facts)["wrong"] == "one part of the tile is right, and others are not where they should be"
+    assert dict(found.labelled)["wrong"] == "one part of the tile is right, and others are not where they should be"
     source = replace(source, fragments=[fragment for fragment in source.fragments if fragment.role != "B"])
     (found,) = reported(source, trusted=trusted)
-    assert found.facts[0] == ("where", "mine 2, mine/maps.py:7 map_b")
-    assert dict(found.facts)["wrong"] == "none of its elements is where it should be"
-    assert dict(found.facts)["in detail"] == "cell (8, 0) is elsewhere"
+    assert found.labelled[0] == ("where", "mine 2, mine/maps.py:7 map_b")
+    assert dict(found.labelled)["wrong"] == "none of its elements is where it should be"
+    assert dict(found.labelled)["in detail"] == "cell (8, 0) is elsewhere"
 
 
 def test_a_function_is_one_defect_whatever_operands_it_has_wrong(library, trusted):
@@ -176,7 +176,7 @@ def test_a_function_is_one_defect_whatever_operands_it_has_wrong(library, truste
     two = replace(two, fragments=[replace(fragment, citation=cited) for fragment in two.fragments])
     (found,) = defects([one, two], [trusted, one, two])
     assert len(found.wrong) == 4
-    assert dict(found.facts)["claim set"] == "maps, emitter"
+    assert dict(found.labelled)["claim set"] == "maps, emitter"
 
 
 def test_an_operand_that_ptx_does_not_have(library, trusted):
@@ -265,7 +265,7 @@ def test_windows_that_no_renumbering_takes_along_are_told(trusted):
     source = Source("mine", "import", "Mine", [changed(sparse, change)], {"library": "Mine"})
     (found,) = reported(source, trusted=trusted)
     words = "K 0-3 is claimed to be K 0-3 in one place and 0-4 in another"
-    assert dict(found.facts)["not a renumbering"] == words
+    assert dict(found.labelled)["not a renumbering"] == words
 
 
 def test_of_an_instruction_that_nobody_else_has_ptx_is_not_the_judge(library, trusted):

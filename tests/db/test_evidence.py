@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lanemap.db.compare.defect import Report, defects
-from lanemap.db.compare.evidence import NOTHING, REACHES, Evidence, EvidenceFile, facts
+from lanemap.db.compare.evidence import NOTHING, REACHES, Evidence, EvidenceFile, examined
 from lanemap.db.isa.instructions import Key
 from lanemap.db.layout.fragment import Citation, Source
 from lanemap.db.render import report  # noqa: F401 - attaches the formats
@@ -90,7 +90,7 @@ def changed(**fields):
 
 def test_one_root_cause_is_one_entry_with_all_that_shows_it(sources, claimed):
     known, unknown = reported(sources, claimed)
-    said = dict(known.facts)
+    said = dict(known.labelled)
     assert said["where"] == (
         "A of mma m16n8k16 f16 (maps, mine/maps.py:3 map_a); A of mma m16n8k16 bf16 (emitter, mine/emit.py:7 make_load)"
     )
@@ -141,13 +141,13 @@ def test_a_release_has_a_defect_from_the_first_to_the_last_that_have_it():
 @pytest.mark.parametrize("reach", REACHES)
 def test_only_what_reaches_a_product_has_an_effect_on_one(sources, claimed, reach):
     found = next(defect for defect in reported(sources, claimed, changed(reach=reach)) if defect.evidence.name)
-    assert ("effect" in dict(found.facts)) == (reach == "wrong product")
+    assert ("effect" in dict(found.labelled)) == (reach == "wrong product")
 
 
 def test_what_is_fixed_comes_last_and_says_so_first(sources, claimed):
     found = reported(sources, claimed, changed(until="2", fixed="3"))
     assert [defect.fixed for defect in found] == [False, True]
-    assert found[-1].facts[0] == ("fixed", "in 3")
+    assert found[-1].labelled[0] == ("fixed", "in 3")
     text = Report(found, {}, KNOWN.library).report()
     assert text.index("## Fixed") < text.index("### Mine 2: rows 1 and 9") < text.index("## Libraries examined")
     assert "| Mine | 3 | read and run | one defect |" in text
@@ -182,7 +182,7 @@ def test_an_issue_has_no_words_of_our_own(sources, claimed):
     (proof,) = [line for line in text.splitlines() if line.startswith("True by: ")]
     assert " of Parallel Thread Execution ISA 9." in proof
     assert not [word for word in ("maps,", "emitter,", "ptx-isa-9.1", "+errata") if word in text]
-    for evidence in facts().defect:
+    for evidence in examined().defect:
         said = " ".join(str(value) for value in msgspec.structs.astuple(evidence)[5:])
         said = said.replace(evidence.reproduction, "")
         assert not [word for word in (" import is", " import of", " imports of", "errata") if word in said]
@@ -197,12 +197,12 @@ def test_a_key_that_no_fact_has_is_an_error():
 
 def test_what_ships_is_whole():
     """Each defect has a name of its own, says whether it was run where a product is wrong, and what fixed it."""
-    names = [evidence.name for evidence in facts().defect]
+    names = [evidence.name for evidence in examined().defect]
     assert len(set(names)) == len(names)
-    for evidence in facts().defect:
+    for evidence in examined().defect:
         assert isinstance(evidence, Evidence)
         assert evidence.reach in REACHES
-        assert not evidence.copied or evidence.copied in [f"{other.library}: {other.title}" for other in facts().defect]
+        assert not evidence.copied or evidence.copied in {f"{it.library}: {it.title}" for it in examined().defect}
         assert evidence.reach != "wrong product" or evidence.confirmed or evidence.not_run, evidence.name
         assert bool(evidence.until) == bool(evidence.fixed), evidence.name
         assert bool(evidence.before) == bool(evidence.after), evidence.name

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.layout.permutation import describe, find, keeps
+from lanemap.db.layout.permutation import describe, fitting, keeps
 
 
 @given(st.permutations(range(16)))
 def test_a_permutation_is_found_from_exact_pairs(permutation):
     pairs = [((i, i), (p, p)) for i, p in enumerate(permutation)]
-    assert find(16, pairs) == tuple(permutation)
-    assert find(16, [*pairs, ((0, 0), (permutation[1],) * 2)]) is None
+    assert fitting(16, pairs) == tuple(permutation)
+    assert fitting(16, [*pairs, ((0, 0), (permutation[1],) * 2)]) is None
 
 
 @given(st.permutations(range(4)), st.integers(1, 4))
@@ -22,15 +22,15 @@ def test_a_permutation_is_found_from_windows(chunks, width):
     """Whole windows move; within one, indices keep their order."""
     size = 4 * width
     pairs = [((i * width, i * width + width - 1), (c * width, c * width + width - 1)) for i, c in enumerate(chunks)]
-    assert find(size, pairs) == tuple(chunks[i // width] * width + i % width for i in range(size))
+    assert fitting(size, pairs) == tuple(chunks[i // width] * width + i % width for i in range(size))
 
 
 def test_windows_keep_their_order():
-    assert find(4, [((0, 2), (0, 2)), ((1, 3), (1, 3))]) == (0, 1, 2, 3)
-    assert find(6, [((0, 2), (3, 5)), ((1, 2), (4, 5))]) == (3, 4, 5, 0, 1, 2)
-    assert find(4, [((0, 2), (1, 3)), ((1, 3), (0, 2))]) is None
-    assert find(4, [((0, 2), (0, 1))]) is None
-    assert find(2, [((0, 0), (2, 2))]) is None
+    assert fitting(4, [((0, 2), (0, 2)), ((1, 3), (1, 3))]) == (0, 1, 2, 3)
+    assert fitting(6, [((0, 2), (3, 5)), ((1, 2), (4, 5))]) == (3, 4, 5, 0, 1, 2)
+    assert fitting(4, [((0, 2), (1, 3)), ((1, 3), (0, 2))]) is None
+    assert fitting(4, [((0, 2), (0, 1))]) is None
+    assert fitting(2, [((0, 0), (2, 2))]) is None
 
 
 @pytest.mark.parametrize(

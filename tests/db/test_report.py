@@ -9,7 +9,17 @@ import pytest
 from lanemap.db.compare.crosscheck import Finding, check, diff, judge
 from lanemap.db.layout.fragment import Citation, Source
 from lanemap.db.layout.structure import check as unsound
-from lanemap.db.render.blocks import Details, Image, Listing, Passage, Title, as_html, as_markdown, as_text, facts
+from lanemap.db.render.blocks import (
+    Details,
+    Image,
+    Listing,
+    Passage,
+    Title,
+    as_html,
+    as_markdown,
+    as_text,
+    named_values,
+)
 from lanemap.db.render.report import FORMATS
 from lanemap.db.rows import Rows
 
@@ -118,7 +128,7 @@ def test_blocks_are_written_as_they_are_said():
         Title("Part"),
         Passage("one", "item"),
         Passage("two", "item"),
-        facts([("name", "<value>")]),
+        named_values([("name", "<value>")]),
         Listing(Rows(("a", "b"), [(1, None)])),
         Image(lambda: "<img>"),
         Passage("x = 1\ny = 2", "code", "python"),

@@ -14,7 +14,7 @@ import pytest
 
 import lanemap
 from lanemap.cli.web import guide, render
-from lanemap.cli.web.links import find, page_of
+from lanemap.cli.web.links import look_up, page_of
 from lanemap.cli.web.render import environment
 from lanemap.cli.web.views import _feeds, _notations, _recipes
 from lanemap.db.compare.survey import Known, Product, survey
@@ -579,7 +579,7 @@ def test_a_table_marks_what_differs_and_where_windows_end(database):
 
 
 def test_search_gives_addresses_that_there_are(known, reader, database):
-    found, *_ = find(known, database, "m16n8k16 f16")
+    found, *_ = look_up(known, database, "m16n8k16 f16")
     for hit in found[:8]:
         assert reader.get(hit.address).status_code == 200
     assert page_of(known, operand_key(known, "mma", "m16n8k16", "f16", "A")).address == "/mma/m16n8k16/f16/A"
@@ -616,7 +616,7 @@ def test_a_pasted_chain_leads_to_its_page(reader):
 
 @pytest.mark.parametrize("text", ["mxfp8", "mxf6", "mxfp4", "nvfp4", "m16n8k32 mxfp8"])
 def test_a_type_with_block_scales_finds_instructions_that_have_them(known, database, text):
-    found, *_ = find(known, database, text)
+    found, *_ = look_up(known, database, text)
     scaled = {product for product, keys in known.products.items() if any(key.role == "SFA" for key in keys)}
     assert found
     assert {page.path[:3] for page in found} <= scaled
@@ -637,7 +637,7 @@ def test_facets_of_a_search_count_what_they_lead_to(reader, known, database, tex
         ]
 
     total, facets = shown(httpx.URL("/search", params={"q": text}))
-    found, *_ = find(known, database, text)
+    found, *_ = look_up(known, database, text)
     assert total == len(found or guide.found(text))
     assert bool(facets) == bool(found)
     for link, _, value, count in facets[::6]:
