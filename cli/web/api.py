@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from enum import StrEnum
 from hmac import compare_digest
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeVar, Unpack
 
 import typer
@@ -18,7 +20,6 @@ from starlette.exceptions import HTTPException
 
 from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Which
 from ... import Query as OperandQuery
-from ...db.store import files
 from ..app import encoded
 from ..export import FileFormat
 from ..flow import word
@@ -318,7 +319,7 @@ async def export(
     """Layouts as a table, or in another toolchain's notation. Lanemap-Refused says what that cannot express."""
     query = OperandQuery(shape, type, role, **which)
     with ExitStack() as stack:
-        file = stack.enter_context(files.workspace()) / "export"
+        file = Path(stack.enter_context(TemporaryDirectory()), "export")
         refused = await working(work.export, format, query, file)
         until_sent = stack.pop_all()
     media = _MEDIA_TYPES.get(format)

@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import cache, partial
 from hashlib import file_digest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
@@ -42,7 +43,6 @@ from ... import (
 )
 from ...capture import recording
 from ...db.render import report
-from ...db.store import files
 from ..app import encoded
 from ..options import Format, ReportFormat
 
@@ -144,8 +144,8 @@ class Work:
         if self._request.headers.get("content-type", "").startswith("multipart/"):
             raise HTTPException(415, "send the file itself as the body, as curl --data-binary @FILE does")
         async with self._place("upload"):
-            with files.workspace() as folder:
-                file = folder / "upload"
+            with TemporaryDirectory() as folder:
+                file = Path(folder, "upload")
                 with file.open("wb") as stream:
                     async for chunk in self._request.stream():
                         stream.write(chunk)

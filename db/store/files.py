@@ -10,7 +10,6 @@ from glob import escape
 from hashlib import file_digest
 from pathlib import Path
 from secrets import token_hex
-from tempfile import gettempdir, mkdtemp
 from typing import IO
 
 from ..errors import LanemapError
@@ -140,26 +139,6 @@ def _claimed(path: Path, *, unknown: bool) -> Iterator[bool]:
     finally:
         if handle >= 0:
             os.close(handle)
-
-
-@contextmanager
-def workspace() -> Iterator[Path]:
-    """A temporary folder. Those that killed processes left behind are removed first."""
-    for left in Path(gettempdir()).glob("lanemap-work-*"):
-        with suppress(OSError), _claimed(left, unknown=False) as ours:
-            if ours:
-                shutil.rmtree(left)
-    with ExitStack() as claim:
-        ours = False
-        while not ours:
-            folder = Path(mkdtemp(prefix="lanemap-work-"))
-            # Until it is claimed, others take it for one that was left behind.
-            with suppress(FileNotFoundError):
-                ours = claim.enter_context(_claimed(folder, unknown=True))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_folder(path: Path) -> None:

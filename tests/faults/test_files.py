@@ -2,18 +2,15 @@
 
 import io
 import os
-import signal
 import sqlite3
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
 from lanemap import LanemapError
-from lanemap.db.store.files import MANIFEST, atomically, folder_atomically, make_folder, workspace
+from lanemap.db.store.files import MANIFEST, atomically, folder_atomically, make_folder
 
-from .conftest import Fault, each_fault, in_child
+from .conftest import Fault, each_fault
 
 CALLS = ("open", "close", "fsync", "rename", "replace", "unlink", "rmdir", "mkdir", "chmod", "scandir", "walk")
 
@@ -108,34 +105,6 @@ def test_a_file_that_another_command_writes_is_left_alone(tmp_path):
         assert (tmp_path / "file").read_text() == "theirs"
     assert (tmp_path / "file").read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"file", "other"}
-
-
-def test_a_workspace_goes_with_its_process_and_no_sooner(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-    def killed():
-        with workspace() as folder:
-            (folder / "upload").write_text("half")
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    with workspace() as mine:
-        assert in_child(killed) == -signal.SIGKILL
-        assert len([*tmp_path.iterdir()]) == 2
-        with workspace() as other:
-            assert {*tmp_path.iterdir()} == {mine, other}
-    assert not [*tmp_path.iterdir()]
-
-
-def test_nobody_removes_a_workspace_that_another_has_just_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-    def work(_):
-        with workspace() as folder:
-            (folder / "upload").write_text("whole")
-
-    with ThreadPoolExecutor(8) as pool:
-        assert [*pool.map(work, range(400))] == [None] * 400
-    assert not [*tmp_path.iterdir()]
 
 
 def test_two_commands_do_not_write_the_same_folder(tmp_path):
