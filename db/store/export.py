@@ -15,12 +15,13 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import LanemapError
 from ..isa.instructions import instruction
 from ..isa.types import TYPES
-from ..layout.fragment import Element, Fragment, Source, element_type
+from ..layout.fragment import UNTOLD_WINDOWS, Element, Fragment, Source, element_type
 from ..text import grouped
 from .files import folder_atomically
 from .reader import COLUMNS, Reader
@@ -52,6 +53,7 @@ def numbers(column: pa.ChunkedArray) -> NDArray[Any]:
 def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) -> pa.Table:
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32.
 
+    ``col_last`` is null where a source leaves open whether a column is exact or the first of a window.
     For types that only imports have, there is a column ``bits`` with their width, and for unknown instructions a column
     ``slots`` with the slots of a register.
     """
@@ -63,6 +65,10 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
     np.concatenate(parts, out=numbers.T)
     columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
     of_row = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
+    untold = np.repeat([fragment.status == UNTOLD_WINDOWS for fragment in fragments], counts)
+    if untold.any():  # what was not claimed to be exact is not claimed now
+        gaps = untold & (numbers[_NUMBERS.index("col")] == numbers[_NUMBERS.index("col_last")])
+        columns["col_last"] = pc.if_else(pa.array(gaps), None, columns["col_last"])
     for name in _TEXT:
         text = pa.array([getattr(fragment, name) for fragment in fragments], pa.string()).dictionary_encode()
         columns[name] = text.cast(pa.dictionary(pa.int16(), pa.string())).take(of_row)

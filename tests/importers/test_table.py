@@ -1,6 +1,7 @@
 """Anyone's table: what it may leave out, what comes back unchanged, and everything that is refused."""
 
 import io
+import json
 import os
 import random
 import shutil
@@ -16,6 +17,7 @@ import pytest
 import lanemap
 from lanemap import LanemapError
 from lanemap.db import lookup
+from lanemap.db.layout.fragment import UNTOLD_WINDOWS
 from lanemap.db.layout.structure import check
 from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.store import files
@@ -372,6 +374,28 @@ def test_a_sparse_operand_without_windows_is_said_aloud(tmp_path):
         )
         for role, count in (("A", 2), ("E", 1))
     ]
+
+
+@pytest.mark.parametrize("form", [*WRITERS, "dataset"])
+def test_a_column_that_may_be_a_window_is_not_exact_on_the_way_out(built, tmp_path, form):
+    """A source without ``col_last`` claims as little after an export as before it."""
+    row = "m16n8k32,f16,A,{},0,0,0,2,mma.sp,{}"
+    lines = [row.format(0, ""), row.format(1, 3), row.format(2, 2), row.format(0, 3).replace("A", "E")]
+    (tmp_path / "mine.csv").write_text("\n".join([f"{UNKNOWN},col_last", *lines]) + "\n")
+    (found,) = load(tmp_path / "mine.csv")
+    with lanemap.open(shutil.copy(built, tmp_path / "a.db")) as database:
+        database.add([found.source])
+        before = database.source("mine")
+        database.export(tmp_path / "out", format=form, query=Query(source="mine"))
+    if form == "jsonl":
+        rows = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+        assert [row["col_last"] for row in rows] == [None, 3, None, 3]
+    else:
+        (after,) = (found.source for found in load(tmp_path / "out"))
+        assert [(one.key, one.digest, one.status) for one in after.fragments] == [
+            (one.key, one.digest, one.status) for one in before.fragments
+        ]
+        assert [one.status == UNTOLD_WINDOWS for one in after.fragments] == [True, False]
 
 
 def test_selectors_tell_fragments_apart(table):
