@@ -66,8 +66,11 @@ FROM source ORDER BY source.id
 _FRAGMENTS = """
 SELECT fragment.*, source.name AS source, digest
 FROM fragment LEFT JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id
-WHERE CAST(:shape AS TEXT) IS NULL OR shape = :shape ORDER BY fragment.id
+{} ORDER BY fragment.id
 """
+#: Those of a shape by its index, which is not used where the shape may be null.
+_OF_SHAPE = _FRAGMENTS.format("WHERE shape = :shape")
+_EVERY = _FRAGMENTS.format("")
 
 _FINDINGS = f"""
 SELECT source.name, {", ".join(Key._fields)}, words
@@ -249,22 +252,31 @@ def _found(reader: Reader, query: Query, *, dense: bool = False) -> dict[int, Fr
     A fragment of the best evidence has the number of the first of its key.
     """
     parameters = query.parameters()
-    every, source = _whole(reader, parameters["shape"]), parameters["source"]
+    shape, source = parameters["shape"], parameters["source"]
+    every = _whole(reader, shape)
 
-    def matching(belongs: Callable[[Fragment], bool]) -> dict[int, Fragment]:
-        return _matching(query, parameters, {number: one for number, one in every.items() if belongs(one)})
+    def having(belongs: Callable[[Fragment], bool]) -> dict[int, Fragment]:
+        return {number: one for number, one in every.items() if belongs(one)}
+
+    def by_default() -> tuple[dict[int, Fragment], set[str], dict[Key, list[Fragment]]]:
+        """Those of the documents that answer first, all instructions, and what all sources have of each key."""
+        first = documents(by_trust(reader)).values()
+        names = {one.instruction for one in every.values()}
+        return having(lambda one: one.source in first), names, grouped(every.values(), lambda one: one.key)
 
     if source is None:
         found = _matching(query, parameters, every)
     elif source.lower() != DEFAULT_SOURCE:
-        found = matching(lambda one: same_name(one.source, source))
+        found = _matching(query, parameters, having(lambda one: same_name(one.source, source)))
     else:
-        first = documents(by_trust(reader)).values()
-        own = matching(lambda one: one.source in first)
+        documented, names, of_key = reader.kept(("by default", shape), by_default)
+        own = _matching(query, parameters, documented)
         answered = {one.vendor for one in own.values()} | {""} if own else set()
-        own |= matching(lambda one: one.vendor not in answered)
+        open_names = {name for name in names if instruction(name).vendor.name not in answered}
+        if open_names:
+            own |= _matching(query, parameters, having(lambda one: one.instruction in open_names))
         numbers = {one.key: number for number, one in reversed(own.items())}
-        candidates = (one for one in every.values() if one.key in numbers)
+        candidates = (one for key in numbers for one in of_key[key])
         found = {numbers[key]: one for key, one in best(reader, candidates).items()}
     if not found:
         from .isa.not_found import no_fragment
@@ -290,8 +302,9 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
     def read() -> dict[int, Fragment]:
         if shape is None:
             reader.verify(rows=False)
-        records = reader.select(_FRAGMENTS, {"shape": printable}).records()
-        if shape is not None:
+            records = reader.select(_EVERY, {}).records()
+        else:
+            records = reader.select(_OF_SHAPE, {"shape": printable}).records()
             _verify(reader, shape, records)
         digests = {record["mapping_id"]: record["digest"] for record in records}
         packed = {number: digest and Packed(digest, number, elements) for number, digest in digests.items()}

@@ -183,7 +183,12 @@ class Query:
 
     def token(self, kind: str) -> str | None:
         """The token of a kind, such as the shape, or the only type that is named."""
-        return next((token for token, tag in self.tokens.items() if tag == kind), None)
+        return self._of_kind.get(kind)
+
+    @cached_property
+    def _of_kind(self) -> Mapping[str, str]:
+        """The first token of each kind."""
+        return {kind: token for token, kind in reversed(self.tokens.items())}
 
     @cached_property
     def forms(self) -> Sequence[Form]:
@@ -202,6 +207,10 @@ class Query:
         Raises:
             LanemapError: one is not text, the selector is not a whole number, or see ``tokens``.
         """
+        return dict(self._parameters)
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, Any]:
         role, shape, name = self._role, self.token("shape"), self.token("instruction")
         if shape is None and "factor" in self.tokens.values():  # where it is a part of a mnemonic, it is the shape
             shape = self.forms[0].shape
@@ -240,7 +249,10 @@ class Query:
 
     def matches(self, key: Key) -> bool:
         """Whether it asks for a fragment, whatever its source."""
-        return all(same_name(getattr(key, name), value) for name, value in self.asked.items()) and self.includes(key)
+        for name, value in self.asked.items():  # without a generator, which would take most of the time
+            if not same_name(getattr(key, name), value):
+                return False
+        return self.includes(key)
 
     def includes(self, key: Key) -> bool:
         """Whether a fragment is of the instruction that is named as a whole. It matches ``parameters`` already."""

@@ -145,7 +145,7 @@ def is_shape(word: str) -> bool:
 
 def same_name(left: object, right: object) -> bool:
     """Whether two values are equal, text in any case."""
-    return left.lower() == right.lower() if isinstance(left, str) and isinstance(right, str) else left == right
+    return left == right or (isinstance(left, str) and isinstance(right, str) and left.lower() == right.lower())
 
 
 def plain(word: str) -> str:
