@@ -23,13 +23,21 @@ def every_width(built) -> list[Fragment]:
 
 @pytest.fixture(scope="session")
 def everything(every_width) -> list[tuple[str, Fragment]]:
-    """The same with the name of its source, but of wgmma only those of a few widths."""
+    """Those that lanes hold, with the name of the source, but of wgmma only those of a few widths."""
     few = re.compile("m64n(8|24|256)k")
     return [
         (fragment.source, fragment)
         for fragment in every_width
-        if not fragment.instruction.startswith("wgmma") or few.match(fragment.shape)
+        if not fragment.tile and (not fragment.instruction.startswith("wgmma") or few.match(fragment.shape))
     ]
+
+
+@pytest.fixture(scope="session")
+def in_memory(every_width) -> list[Fragment]:
+    """Those in shared memory, of the corrected document, one of each layout."""
+    documented = [fragment for fragment in every_width if fragment.source == CORRECTED and fragment.tile]
+    few = [fragment for fragment in documented if re.match("m64n(8|64)k", fragment.shape)]
+    return [*{(fragment.role, fragment.slots, fragment.digest): fragment for fragment in few}.values()]
 
 
 @pytest.fixture(scope="session")

@@ -78,7 +78,9 @@ def thread(row, several):
     return row["lane"] % 4 + row["lane"] // 16 * 4 if several else row["lane"]
 
 
-def test_nvcc_compiles_every_layout_against_cutlass_and_asserts_every_element(exported, one_per_width, nvcc, tmp_path):
+def test_nvcc_compiles_every_layout_against_cutlass_and_asserts_every_element(
+    exported, one_per_width, in_memory, nvcc, tmp_path
+):
     (tmp_path / "layouts.hpp").write_text(exported("cute"))
     lines = ['#include "layouts.hpp"']
     for name, fragment in one_per_width.items():
@@ -87,6 +89,11 @@ def test_nvcc_compiles_every_layout_against_cutlass_and_asserts_every_element(ex
             value = row["reg"] * fragment.slots + row["slot"]
             call = f"lanemap::{name}{{}}({thread(row, several)}, {value})"
             lines.append(f"static_assert({call} == {cell(fragment, row)});")
+    for fragment in (fragment for fragment in in_memory if fragment.instruction == "wgmma" and fragment.slots == 2):
+        for row in fragment.elements[::7]:
+            line = ("row", "col") if fragment.role == "A" else ("col", "row")
+            call = f"lanemap::{fragment.key.identifier}{{}}({row[line[0]]}, {row[line[1]]})"
+            lines.append(f"static_assert({call} == {row['reg'] * fragment.slots + row['slot']});")
     (tmp_path / "elements.cu").write_text("\n".join(lines) + "\n")
     done = nvcc(tmp_path / "elements.cu")
     assert done.returncode == 0, done.stderr[:2000]

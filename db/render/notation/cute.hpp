@@ -1,9 +1,11 @@
 #pragma once
 
 // (thread, value) to the cell, counted down the columns of A (M, K), of B (N, K), of C and D (M, N).
+// Of an operand in shared memory (M, K) or (N, K) to the element, counted from where the tile begins.
 
 #include <cute/layout.hpp>
 #include <cute/numeric/numeric_types.hpp>
+#include <cute/swizzle_layout.hpp>
 
 namespace lanemap {
 
