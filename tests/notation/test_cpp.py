@@ -137,9 +137,9 @@ extern "C" __global__ void find_{name}(int* out, int row, int col, int computati
 
 @pytest.fixture(scope="module")
 def distinct(every_width):
-    """Every layout of every source once: its text and fragment under a name of its own."""
+    """Every layout of lanes of every source once: its text and fragment under a name of its own."""
     found = {}
-    for fragment in every_width:
+    for fragment in (fragment for fragment in every_width if not fragment.tile):
         found.setdefault((fragment.digest, fragment.registers, fragment.slots, fragment.dimensions), fragment)
     return {f"layout{n}": (CPP.compose(fragment, f"layout{n}"), fragment) for n, fragment in enumerate(found.values())}
 

@@ -152,9 +152,7 @@ def test_operands_that_meet_are_seen_together(visit, address, database, width, m
 def test_metadata_lights_with_the_element(visit, width):
     tab = visit("/mma.sp/m16n8k32/f16", viewport={"width": width, "height": 900})
     tab.locator(".at-D tbody td").nth(9).hover()
-    assert (
-        tab.locator(".at-A td.meets").count() == 24
-    )  # its row: of four columns the two in the middle are drawn as one
+    assert tab.locator(".at-A td.meets").count() == 24  # its row: of four columns those in the middle are one cell
     assert tab.locator(".at-E td.meets").count() > 0
     small = tab.locator(".at-A tbody td").first.bounding_box()["width"]
     tab.get_by_label("Full size").check()
@@ -259,7 +257,9 @@ def test_an_address_shows_what_it_names_where_the_picture_is_folded(visit, addre
 def test_elements_that_meet_are_those_of_the_address_where_both_pictures_are_folded(visit, database):
     tab = visit("/wgmma/m64n128k16/f16?row=37&col=21")
     lanes = sorted({*database.find("m64n128k16", "f16", "A", row=37).lane})
-    assert tab.locator("[data-say]").text_content().endswith(f"It meets A in lanes {' '.join(map(str, lanes))}.")
+    words = sorted({*database.find("m64n128k16", "f16", "B none.K", col=21).reg})
+    met = f"It meets A in lanes {' '.join(map(str, lanes))}; B in words {' '.join(map(str, words))}."
+    assert tab.locator("[data-say]").text_content().endswith(met)
 
 
 @pytest.mark.parametrize(
@@ -456,9 +456,7 @@ def test_the_site_from_a_disk(visit, site):
         tab.keyboard.press("Enter")
     assert tab.url == (site / "mma" / "m16n8k16" / "f16.html").as_uri()
     tab.locator(".at-D tbody td").first.hover()
-    assert (
-        tab.locator(".at-A td.meets").count() == 24
-    )  # its row: of four columns the two in the middle are drawn as one
+    assert tab.locator(".at-A td.meets").count() == 8  # its row, of which a cell has two columns
     tab.locator("a[data-lane='3']").click()
     assert tab.url.endswith("f16.html?lane=3")
 

@@ -148,8 +148,8 @@ function readCell(cell) {
     const cells = cell.textContent.split("+").map(each => each.split(",").map(span));
     return { role, axes, part, by, held: [{ lane, reg: Number(reg), slots: span(slots) }], cells };
   }
-  const held = cell.textContent.split("+").map(each => each.match(/(\d+):(\d+)\.(\d+)(?:(?:-|.*\|)(\d+))?/)).filter(Boolean)
-    .map(found => ({ lane: Number(found[1]), reg: Number(found[2]), slots: [Number(found[3]), Number(found[4] ?? found[3])] }));
+  const held = cell.textContent.split("+").map(each => each.match(/(?:(\d+):)?(\d+)\.(\d+)(?:(?:-|.*\|)(\d+))?/)).filter(Boolean)
+    .map(found => ({ lane: Number(found[1] ?? 0), memory: !found[1], reg: Number(found[2]), slots: [Number(found[3]), Number(found[4] ?? found[3])] }));
   return { role, axes, part, held, cells: [[span(down), span(across)]] };
 }
 
@@ -166,7 +166,7 @@ function repeated(facts, folds) {
   const moved = ({ held, cells, ...rest }, { lane = 0, register = 0, slot = 0, row = 0, column = 0 }, times) => {
     const by = (span, each) => span.map(number => number + times * each);
     return {
-      ...rest, held: held.map(each => ({ lane: each.lane + times * lane, reg: each.reg + times * register, slots: by(each.slots, slot) })),
+      ...rest, held: held.map(each => ({ ...each, lane: each.lane + times * lane, reg: each.reg + times * register, slots: by(each.slots, slot) })),
       cells: cells.map(([rows, cols]) => [by(rows, row), by(cols, column)]),
     };
   };
@@ -211,7 +211,7 @@ function pictures() {
     });
     return shared.length > 0 && (one.places ?? one.cells).some(mine => (other.places ?? other.cells).some(theirs => alike(mine, theirs)));
   };
-  const sameLane = (lane, facts) => facts.held.some(each => each.lane === lane);
+  const sameLane = (lane, facts) => facts.held.some(each => !each.memory && each.lane === lane);
   const lightLane = lane => {
     const held = every.filter(([, facts]) => sameLane(lane, facts)), parts = {};
     light(held);
@@ -226,10 +226,10 @@ function pictures() {
     const meets = every.filter(([, other]) => other.role !== facts.role && meeting(facts, other));
     light(same, meets);
     const [rows, cols] = facts.cells[0];
-    const held = facts.held.map(each => `lane ${each.lane}, register ${each.reg}, slot ${inWords(each.slots)}`).join(" and ");
-    const others = {};
-    for (const [, each] of meets) if (each.by !== "lane") (others[each.role] ??= new Set()).add((chain ? inBrackets(each.cells) + " of lane " : "") + each.held.map(one => one.lane).join("+"));
-    const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in lanes ${[...all].join(" ")}`).join("; ");
+    const held = facts.held.map(each => `${each.memory ? "word" : `lane ${each.lane}, register`} ${each.reg}, slot ${inWords(each.slots)}`).join(" and ");
+    const others = {}, inMemory = new Set(meets.filter(([, each]) => each.held.some(one => one.memory)).map(([, each]) => each.role));
+    for (const [, each] of meets) if (each.by !== "lane") (others[each.role] ??= new Set()).add((chain ? inBrackets(each.cells) + " of lane " : "") + each.held.map(one => one.memory ? one.reg : one.lane).join("+"));
+    const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in ${inMemory.has(role) ? "words" : "lanes"} ${[...all].sort(new Intl.Collator("en", { numeric: true }).compare).join(" ")}`).join("; ");
     say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` ${chain ? "Tile by tile it is" : "It meets"} ${met}.` : "");
   };
   const restore = () => { clear(); say.textContent = hint; if (pinned !== null) lightLane(pinned); };
