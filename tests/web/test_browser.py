@@ -484,6 +484,22 @@ def test_the_site_narrows_what_is_found(visit, site):
             tab.locator(".switch a[aria-current]").click()
 
 
+def test_the_site_takes_a_target_among_the_words(visit, site):
+    """It finds what its facet leaves."""
+    tab = visit((site / "index.html").as_uri())
+
+    def found(**asked):
+        tab.goto((site / "search.html").as_uri() + "?" + urlencode(asked))
+        return tab.locator(".results a").evaluate_all(_HREFS)
+
+    every = found(q="m16n8k16")
+    for target in ("sm_80", "sm_89"):
+        assert found(q=f"m16n8k16 {target.upper()}") == found(q="m16n8k16", target=target)
+    assert [] != found(q="m16n8k16 sm_80") != every
+    assert not found(q="m16n8k16 sm_70")
+    assert {*found(q="m16n8k16 sm_80")} <= {*found(q="sm_80")}
+
+
 @pytest.mark.parametrize("text", ["renumbered quad", "Pull REQUEST", "m16n8k16", "xyzzy"])
 def test_the_site_finds_in_the_guide_what_the_server_finds(visit, site, text):
     tab = visit((site / "index.html").as_uri())
