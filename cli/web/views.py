@@ -173,6 +173,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "accumulator": chosen,
         "pictures": remembered(product, (like, lane), drawn, lane) if drawn else [],
         "both": both,
+        "moved": of.get("r"),
         "missing": [fragment for fragment in shown if not fragment.has_rows],
         "there": there,
         "others": sorted(others),
@@ -181,7 +182,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
     }
 
 
-_DRAWN = ("A", "B", "C", "D", "E", "SFA", "SFB")
+_DRAWN = ("A", "B", "C", "D", "E", "SFA", "SFB", "r")
 
 
 def _expect_lane(of: object, fragments: Sequence[Fragment], lane: int | None) -> int | None:

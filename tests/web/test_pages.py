@@ -757,9 +757,19 @@ def test_a_server_goes_on_where_its_templates_are_replaced(small, tmp_path, monk
         environment.cache_clear()
 
 
+@pytest.mark.parametrize(("address", "moved"), [("/ldmatrix/m8n8/b16", "x1"), ("/tcgen05.st/32x32b/b32", "x1")])
+def test_a_move_has_the_picture_of_what_it_moves_on_its_page(reader, address, moved):
+    text = reader.get(address).text
+    assert f"What {moved} moves" in text
+    assert 'data-role="r"' in text
+    assert "Where the operands meet" not in text
+
+
 def test_pages_of_tensor_memory_say_what_rows_count_from_and_its_moves_are_found_by_target(reader):
     page = reader.get("/tcgen05.ld/16x64b/b32/r", params={"qualifiers": "x2"}, follow_redirects=True).text
     assert "Rows count from the first of the warp's own 32 lanes" in page
     assert "own 32 lanes" not in reader.get("/mma/m16n8k16/f16/A").text
+    assert "own 32 lanes" in reader.get("/tcgen05.ld/16x64b/b32").text
+    assert "own 32 lanes" not in reader.get("/mma/m16n8k16/f16").text
     for name in ("stmatrix", "tcgen05.ld"):
         assert "<h1>0 found" not in reader.get("/search", params={"q": name, "target": "sm_100a"}).text
