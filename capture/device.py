@@ -12,7 +12,7 @@ from ..db.isa.instructions import Key, Operand, occupied_bits, operand
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, elements
 from .kernels import POISON, Kernel, kernels
-from .values import coordinates, read_memory, read_registers, write_registers
+from .values import read_memory, read_registers, write_registers
 
 
 class NotLoaded(LanemapError):  # noqa: N818
@@ -135,7 +135,7 @@ def captured(
 ) -> Fragment:
     """A fragment from measurements of its slots, which are numbered as in its elements."""
     held = operand(key)
-    lane, reg, place = coordinates(held, slot)
+    lane, reg, place = held.place(slot)
     columns = {"lane": lane, "reg": reg, "slot": place, "row": row, "col": column}
     columns |= {"col_last": column if last is None else last, "computation": np.broadcast_to(computation, lane.shape)}
     # Probes write numbers into these bits and read products from them: with other bits the products would be wrong.
@@ -145,7 +145,7 @@ def captured(
 
 def describe_slot(operand: Operand, slot: Any) -> str:
     """A slot number in words."""
-    lane, reg, place = (int(coordinate) for coordinate in coordinates(operand, np.asarray(slot)))
+    lane, reg, place = (int(coordinate) for coordinate in operand.place(slot))
     return f"{operand.role} lane {lane}, reg {reg}, slot {place}"
 
 

@@ -298,7 +298,7 @@ def _documented(form: Form, role: str, documented: Mapping[Any, Fragment]) -> tu
     fragment, held = documented.get(form.key(role)), form.operand(role)
     if fragment is None or (table := fragment.elements) is None:
         return None
-    number = (table["lane"].astype(np.int64) * held.registers + table["reg"]) * held.slots + table["slot"]
+    number = held.number(table["lane"].astype(np.int64), table["reg"], table["slot"])
     if number.max(initial=0) >= held.size:
         raise Contradiction(f"the documented {role} has more registers than the instruction")
     return table, number

@@ -54,13 +54,6 @@ def read_registers(operand: Operand, registers: Array) -> Array:
     return decode(operand.type, operand.slot_bits, from_bytes(data, operand.slot_bits))
 
 
-def coordinates(operand: Operand, slot: Array) -> tuple[Array, Array, Array]:
-    """Lane, register and slot in the register of slots numbered as in codes."""
-    register, place = np.divmod(slot, operand.slots)
-    lane, reg = np.divmod(register, operand.registers)
-    return lane, reg, place
-
-
 def decode(of_type: str, bits: int, codes: Array) -> Array:
     """Values of codes of a PTX type in slots of ``bits`` bits."""
     if native := TYPES[of_type].native:

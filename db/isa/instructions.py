@@ -421,8 +421,29 @@ def selectors(name: str, shape: str, type: str) -> tuple[int, ...]:
     return tuple(range(instruction(name).threads * 8 // (rows * cols // sparsity(name, shape, type).width)))
 
 
+class Slots:
+    """Slots of the registers of threads. They are numbered thread by thread, in a register low bits first."""
+
+    registers: int
+    slots: int
+
+    @property
+    def per_thread(self) -> int:
+        """Slots of one thread."""
+        return self.registers * self.slots
+
+    def number(self, lane: Any, reg: Any, slot: Any) -> Any:
+        """The number of a slot, or of several, of which one part at least is wide enough for it."""
+        return lane * self.per_thread + reg * self.slots + slot
+
+    def place(self, number: Any) -> tuple[Any, Any, Any]:
+        """Lane, register and slot in the register of a number, or of several."""
+        lane, element = divmod(number, self.per_thread)
+        return lane, *divmod(element, self.slots)
+
+
 @dataclass(frozen=True)
-class Operand:
+class Operand(Slots):
     """One operand of a form: its type, its register vector, and the threads that hold it."""
 
     role: str
@@ -440,7 +461,7 @@ class Operand:
     @property
     def size(self) -> int:
         """Slots of all threads."""
-        return self.threads * self.registers * self.slots
+        return self.threads * self.per_thread
 
 
 def tile(key: Key) -> Tile | None:

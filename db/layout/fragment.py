@@ -133,7 +133,7 @@ NOT_CITED = Citation()
 
 
 @dataclass(frozen=True, eq=False)
-class Fragment:
+class Fragment(instructions.Slots):
     """All elements of one operand, as one source has them: a layout.
 
     ``elements`` is an array of ``element_type``, sorted by lane, reg and slot, or None if the source names the fragment

@@ -161,7 +161,7 @@ def evaluate(sheets: Sheets) -> tuple[list[Fragment], dict[str, tuple[int, int]]
     for name, section in sheets.sections.items():
         evaluated = []
         for fragment in _fragments(sheets, name):
-            elements += fragment.registers * fragment.slots
+            elements += fragment.per_thread
             at_most(MAX_ELEMENTS, elements, "elements in each lane")
             evaluated.append(fragment)
             first = by_key.setdefault(fragment.key, fragment)
@@ -197,7 +197,7 @@ def _fragments(sheets: Sheets, name: str) -> Iterator[Fragment]:
 
 def slips(fragment: Fragment, formula: Formula, letter: str) -> Iterator[str]:
     """Cases without an upper bound, elements that two cases cover, and what the structural checks find."""
-    count = fragment.registers * fragment.slots
+    count = fragment.per_thread
     for name, cases in formula.items():
         try:
             masks = coverage(formula, name, letter, 2 * count)  # as far again as there are elements

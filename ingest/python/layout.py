@@ -172,7 +172,7 @@ def loaded(of: Operand, name: str, addresses: Places) -> Places:
     start[addresses.thread] = addresses.pair
     thread, register, slot = (axis.ravel() for axis in np.indices((r.threads, r.registers, of.slots)))
     bit = slot * of.slot_bits
-    inside = np.ravel_multi_index((thread, register, bit // r.slot_bits), (r.threads, r.registers, r.slots))
+    inside = r.number(thread, register, bit // r.slot_bits)
     giver = address_lanes(r, p)[inside]
     along = (r.table["col"][inside] * r.slot_bits + bit % r.slot_bits) // of.slot_bits
     pair = start[giver] + np.stack([0 * along, along], axis=1)
@@ -198,7 +198,7 @@ def _dimensions(claim: Claim) -> tuple[int, int]:
 
 def _values(claim: Claim, of: Operand) -> int:
     """How many values a thread has; a value of metadata holds several indices."""
-    return 32 // claim.bits if claim.role == "E" else of.registers * of.slots
+    return 32 // claim.bits if claim.role == "E" else of.per_thread
 
 
 def _extents(claim: Claim) -> tuple[int, int]:

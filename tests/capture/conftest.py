@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lanemap.capture.values import coordinates
 from lanemap.db.isa.forms import Form
 from lanemap.db.isa.instructions import WARP
 from lanemap.db.layout.fragment import Fragment, element_type, elements
@@ -48,7 +47,7 @@ def _documented() -> Mapping[Any, Fragment]:
 def _blank(instruction: Form, role: str) -> Any:
     operand = instruction.operand(role)
     table = np.zeros(operand.size, element_type())
-    table["lane"], table["reg"], table["slot"] = coordinates(operand, np.arange(operand.size))
+    table["lane"], table["reg"], table["slot"] = operand.place(np.arange(operand.size))
     table["computation"] = 1
     return table
 

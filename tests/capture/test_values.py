@@ -45,7 +45,7 @@ def test_a_slot_is_in_the_lane_and_the_bits_of_a_register_that_its_number_says()
     for operand in OPERANDS.values():
         slot = np.arange(operand.size)
         words = values.write_registers(operand, np.eye(operand.size, dtype=np.int8))
-        lane, reg, place = values.coordinates(operand, slot)
+        lane, reg, place = operand.place(slot)
         assert [indices.tolist() for indices in np.nonzero(words)] == [slot.tolist(), reg.tolist(), lane.tolist()]
         one = int(values.encode(operand.type, operand.slot_bits, np.array([1]))[0])
         assert words[slot, reg, lane].tolist() == [one << int(number) * operand.slot_bits for number in place]

@@ -58,7 +58,7 @@ def affine(fragment: Fragment, name: str) -> str:
     digits = [outer for outer, _, _ in cut] + [element for _, _, element in cut]
     value = Sum(0, tuple((Digit(1, digit.size, digit.step if digit.weight else 0),) for digit in digits))
     counted = np.sort(value(*np.indices([digit.size for digit in digits], sparse=True)), axis=None)
-    if not np.array_equal(counted, np.arange(fragment.registers * fragment.slots)):
+    if not np.array_equal(counted, np.arange(fragment.per_thread)):
         return f"{plain}// no nested layout: some elements of a lane hold the same cell\n"
     layout = f"#{name}_nested = #iree_vector_ext.nested_layout<{body}>\n"
     return plain + layout + _map(f"{name}_nested_value", names, [quotients(value, names)])
@@ -76,7 +76,7 @@ def python(fragment: Fragment, name: str) -> str:
     """
     coordinates = cells(fragment)
     back = inverse(fragment, unique=True)
-    count = fragment.registers * fragment.slots
+    count = fragment.per_thread
     sums = {axis: sum_of(fragment, axis, values) for axis, values in coordinates.items()}
     # Sums of digits that name each cell once are digits of the cell the other way, too.
     places = dict(zip(_PLACE, map(as_sum, np.divmod(back.places, count)), strict=True))

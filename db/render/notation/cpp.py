@@ -84,7 +84,7 @@ def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) 
     """The test for lanes that hold something and, where they do not fill their slots, for these slots."""
     first = tables[0].fragment
     shape = {"lane": first.threads, "reg": first.registers, "slot": first.slots}
-    full = all(len(contents.elements) == first.registers * first.slots for contents in tables)
+    full = all(len(contents.elements) == first.per_thread for contents in tables)
     held = [(contents.lanes, *map(np.unique, np.divmod(contents.elements, first.slots))) for contents in tables]
     masks = np.array([[bits_of(*pair) or (-1, 0) for pair in zip(shape.values(), sets, strict=True)] for sets in held])
     same, blocks = (masks[:, :, 0] == masks[0, :, 0]).all(), [len(reg) * len(slot) for _, reg, slot in held]
@@ -95,7 +95,7 @@ def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) 
             tests += [f"{field} == {_value(values.reshape(sizes), names)}"] if mask else []
         text = " && ".join(tests) or "true"
     else:
-        places = np.zeros((len(tables), first.threads, first.registers * first.slots), bool)
+        places = np.zeros((len(tables), first.threads, first.per_thread), bool)
         for filled, contents in zip(places, tables, strict=True):
             filled[np.ix_(contents.lanes, contents.elements)] = True
         places = places.reshape(*sizes, *shape.values())
@@ -127,9 +127,7 @@ def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names:
     arguments = [name for name in ("row", "col", "computation", "nth") if name in extents]
     indices = [*names, *("(computation - 1)" if name == "computation" else name for name in extents)]
     places = np.stack([inverted.places for inverted in back]).reshape(*sizes, *extents.values())
-    lane, element = np.divmod(places, first.registers * first.slots)
-    values = {"lane": lane, "reg": element // first.slots, "slot": element % first.slots}
-    lines = {name: _value(array, indices) for name, array in values.items()}
+    lines = {name: _value(array, indices) for name, array in zip(PLACE, first.place(places), strict=True)}
     passed = ", ".join(name if name == "nth" else f"c.{name}" for name in arguments)
     nth = "nth" if "nth" in arguments else "/*nth*/"
     return _function("place", "find", arguments, lines, "{lane, reg, slot}") + (

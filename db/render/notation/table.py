@@ -38,7 +38,7 @@ class Writer(NamedTuple):
 
 def refusal(fragment: Fragment, lane: int, element: int, why: str) -> RefusedError:
     """The error for an element, named by its lane, reg and slot, that cannot be expressed."""
-    reg, slot = divmod(element, fragment.slots)
+    _, reg, slot = fragment.place(element)
     return RefusedError(f"{fragment}: lane {lane} reg {reg} slot {slot} {why}")
 
 
@@ -73,7 +73,7 @@ class Table(NamedTuple):
 
     def everywhere(self) -> dict[str, Array]:
         """The coordinates for all lanes and elements; where nothing is held, those of a similar lane or element."""
-        counts = (self.fragment.threads, self.fragment.registers * self.fragment.slots)
+        counts = (self.fragment.threads, self.fragment.per_thread)
         near = []
         for count, numbers in zip(counts, (self.lanes, self.elements), strict=True):
             mask, value = bits_of(count, numbers) or (0, 0)
@@ -114,10 +114,10 @@ def cells(fragment: Fragment) -> dict[str, Array]:
     rows = fragment.table
     if len(wide := rows[rows["col_last"] != rows["col"]]):
         lane, reg, slot, _, col, last, _ = wide[0].tolist()
-        raise refusal(fragment, lane, reg * fragment.slots + slot, f"can stand for any column from {col} to {last}")
+        raise refusal(fragment, lane, fragment.number(0, reg, slot), f"can stand for any column from {col} to {last}")
     held = table(fragment)
     idle = np.setdiff1d(np.arange(fragment.threads), held.lanes)
-    unused = np.setdiff1d(np.arange(fragment.registers * fragment.slots), held.elements)
+    unused = np.setdiff1d(np.arange(fragment.per_thread), held.elements)
     if len(idle) or len(unused):
         raise refusal(fragment, *((int(idle[0]), 0) if len(idle) else (0, int(unused[0]))), "holds nothing")
     held.check_inside()
@@ -144,7 +144,7 @@ def inverse(fragment: Fragment, *, unique: bool = False) -> Inverse:
     Raises:
         RefusedError: chunks of columns have different numbers of elements, or a cell several where ``unique``.
     """
-    values = fragment.registers * fragment.slots
+    values = fragment.per_thread
     held = table(fragment)
     held.check_inside()
     cells = held.coordinates

@@ -65,7 +65,7 @@ class View:
         for lane in (*self.lanes, *(lane for lane, *_ in self._values)):
             if not 0 <= lane < threads:
                 raise LanemapError(f"lane {lane} is outside {fragments[0]}: it goes from 0 to {threads - 1}")
-        most = {fragment.role.lower(): fragment.registers * fragment.slots - 1 for fragment in fragments}
+        most = {fragment.role.lower(): fragment.per_thread - 1 for fragment in fragments}
         for _, name, first, last in self._values:
             if not first <= last <= most.get(name, -1):
                 known = ", ".join(f"{letter}0 to {letter}{last}" for letter, last in most.items())
@@ -97,7 +97,7 @@ PLAIN = View()
 
 def _named(fragment: Fragment, run: Run) -> set[tuple[int, str, int]]:
     """The lane, letter and number of the elements of a run."""
-    first, last = (run.reg * fragment.slots + slot for slot in run.slots)
+    first, last = (fragment.number(0, run.reg, slot) for slot in run.slots)
     return {(run.lane, fragment.role.lower(), at) for at in range(first, last + 1)}
 
 
