@@ -1024,6 +1024,7 @@ def measure(
     name: str | None = None,
     progress: Callable[[Outcome], object] | None = None,
     processes: int | None = None,
+    ptxas: str | None = None,
 ) -> Source:
     """Measure layouts on a GPU of this machine: a source whose provenance says what became of each instruction.
 
@@ -1031,6 +1032,7 @@ def measure(
     default all are measured. The source is called after the GPU of the number ``device``, unless it gets a ``name``.
     ``progress`` is called with the result of each instruction. ``processes`` is how many measure beside
     this one on the same GPU; by default one for each core but one, seven at most, and none for a few instructions.
+    ``ptxas`` is a program that assembles what the driver's compiler does not take.
     """
     from contextlib import contextmanager
     from threading import Thread
@@ -1053,7 +1055,7 @@ def measure(
     def opened() -> Iterator[Gpu]:
         evaluating = Thread(target=anchor)
         evaluating.start()
-        with Gpu(device) as gpu:
+        with Gpu(device, ptxas) as gpu:
             evaluating.join()
             yield gpu
 

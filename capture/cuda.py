@@ -1,8 +1,11 @@
 """An NVIDIA GPU as a device, by PyCUDA. PTX text goes to the driver's own compiler: no nvcc is needed."""
 
 import contextlib
+import ctypes
 import importlib
 import re
+import subprocess
+import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +15,17 @@ from typing import Any
 import numpy as np
 
 from ..db.errors import LanemapError
+from ..db.isa.shared import BOX_MODES, Box
+from ..db.layout.algebra import Array
 from ..db.text import in_one_line
 from .device import Description, LaunchFailed, NotLoaded, Output, Probes
 from .kernels import POISON, Kernel, module_text
 
 _ALIGNMENT = 256
+
+#: Bytes of a tensor map (5.5.8), and the number that the driver gives to elements of so many bits.
+_MAP = 128
+_ELEMENTS = {8: 0, 16: 1, 32: 2}
 
 _OLDEST = (7, 0)
 _NEEDS = "a capture needs an NVIDIA GPU and its driver"
@@ -31,10 +40,13 @@ def target(compute_capability: tuple[int, int]) -> str:
 class Gpu:
     """GPU ``number`` of this machine, with a context of its own until ``close``. Use it in a ``with`` statement.
 
-    Raises LanemapError if there is no PyCUDA, no driver or no such GPU, or if it has no tensor cores.
+    What the driver's compiler does not take is assembled by ``ptxas``, if that is given.
+
+    Raises LanemapError if there is no PyCUDA, no driver or no such GPU, or if it has no tensor cores, or no such ptxas.
     """
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(self, number: int = 0, ptxas: str | None = None) -> None:
+        self._ptxas, self._assembler = ptxas, "" if ptxas is None else assembler(ptxas)
         self._driver = driver = _pycuda_driver()
         try:
             driver.init()
@@ -57,6 +69,7 @@ class Gpu:
         # What lives in the context: modules, their kernels by entry, and memory that grows.
         self._modules: list[Any] = []
         self._functions: dict[str, Any] = {}
+        self._assembled: set[str] = set()
         self._memory: Any = None
         self._size = 0
         self._open()
@@ -93,8 +106,14 @@ class Gpu:
         try:
             # Little optimization: the kernels run for microseconds, but the driver compiles them for seconds.
             options = [(self._driver.jit_option.OPTIMIZATION_LEVEL, 1)]
-            text = module_text(kernels, target(self._capability)).encode() + b"\0"
-            module = self._driver.module_from_buffer(text, options)
+            text = module_text(kernels, target(self._capability))
+            try:
+                module = self._driver.module_from_buffer(text.encode() + b"\0", options)
+            except self._driver.Error:
+                if self._ptxas is None:
+                    raise
+                module = self._driver.module_from_buffer(assembled(text, self._ptxas, target(self._capability)))
+                self._assembled |= {kernel.entry for kernel in kernels}
             functions = {
                 kernel.entry: module.get_function(kernel.entry).prepare("P" * (len(kernel.inputs) + 2))
                 for kernel in kernels
@@ -146,6 +165,7 @@ class Gpu:
         driver, count, output = self._driver, len(probes.picks), kernel.output
         inputs = [(probes.patterns[port.name], port.size(kernel.threads)) for port in kernel.inputs]
         inputs.append((probes.picks.astype(np.uint32), 4 * len(inputs)))
+        inputs += [(np.zeros((1, _MAP), np.uint8), _MAP) for port in kernel.inputs if port.box]
         lengths = [-(-len(rows) * size // _ALIGNMENT) * _ALIGNMENT for rows, size in inputs]
         starts = np.cumsum([0, *lengths]).tolist()
         packed = np.zeros(starts[-1], np.uint8)
@@ -157,6 +177,12 @@ class Gpu:
             self._memory, self._size = None, 2 * (len(packed) + results.nbytes)
             self._memory = driver.mem_alloc(self._size)
         addresses = [int(self._memory) + start for start in starts]
+        maps = len(kernel.inputs) + 1
+        for at, port in enumerate(kernel.inputs):
+            if port.box:
+                encoded = tensor_map(port.box, addresses[at], len(probes.patterns[port.name]))
+                packed[starts[maps] : starts[maps] + _MAP] = encoded
+                addresses[at] = addresses.pop(maps)
         driver.memcpy_htod(self._memory, packed)
         driver.memset_d32(addresses[-1], POISON, results.nbytes // 4)
         wait = self._functions[kernel.entry].prepared_timed_call((count, 1), (kernel.threads, 1, 1), *addresses)
@@ -165,7 +191,55 @@ class Gpu:
         if not output.bytes:
             by_thread = results.view(f"u{output.bits // 8}").reshape(count, -1, kernel.threads, output.together)
             results = by_thread.swapaxes(2, 3).reshape(count, output.registers, kernel.threads)
-        return Output(results, seconds)
+        return Output(results, seconds, self._assembler if kernel.entry in self._assembled else "")
+
+
+def assembler(ptxas: str) -> str:
+    """What a ptxas calls its version. Raises LanemapError where it does not run."""
+    try:
+        said = subprocess.run([ptxas, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
+        return f"ptxas {re.findall(r'V([0-9.]+)', said)[-1]}"
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        raise LanemapError(f"{ptxas} is no ptxas: name the program, as in /usr/local/cuda/bin/ptxas") from None
+
+
+def assembled(text: str, ptxas: str, target: str) -> bytes:
+    """The cubin of a module. Raises NotLoaded where ptxas refuses it."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = Path(folder, "module.ptx"), Path(folder, "module.cubin")
+        source.write_text(text, "utf-8")
+        command = [ptxas, f"-arch={target}", "-O1", str(source), "-o", str(cubin)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            raise NotLoaded(f"ptxas cannot assemble it: {' '.join(done.stderr.split())}")
+        return cubin.read_bytes()
+
+
+def tensor_map(of: Box, address: int, count: int) -> Array:
+    """The bytes of the tensor map of so many boxes that follow each other in global memory.
+
+    Raises:
+        NotLoaded: the driver has no such map.
+    """
+    room = np.zeros(_MAP + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    failed = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+        ctypes.c_void_p(room.ctypes.data + start),
+        _ELEMENTS[of.bits],
+        2,
+        ctypes.c_void_p(address),
+        (ctypes.c_uint64 * 2)(of.k, of.mn * count),
+        (ctypes.c_uint64 * 1)(of.k * of.bits // 8),
+        (ctypes.c_uint32 * 2)(of.k, of.mn),
+        (ctypes.c_uint32 * 2)(1, 1),
+        0,
+        list(BOX_MODES).index(of.mode),
+        0,
+        0,
+    )
+    if failed:
+        raise NotLoaded(f"the driver has no tensor map of {of}: error {failed}")
+    return room[start : start + _MAP]
 
 
 def _pycuda_driver() -> Any:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..db.isa.forms import Form
-from ..db.isa.instructions import WARPGROUP, Operand
+from ..db.isa.instructions import WARPGROUP, Operand, box
+from ..db.isa.shared import Box
 from ..db.isa.vendors import NVIDIA
 from ..db.layout.algebra import Array
 from ..db.store.files import folder_atomically
@@ -27,15 +28,19 @@ POISON = 0xDEADBEEF
 
 #: Bytes that a thread copies to or from shared memory at once.
 _CHUNK = 16
+
+#: Bytes of a line of shared memory, and after how many lines every pattern of swizzling repeats (5.5.7).
+LINE, LINES = 128, 8
 _WORDS = "{%word0, %word1, %word2, %word3}"
 
 
 class Port(NamedTuple):
-    """An input or the output of a kernel: registers of each thread, or bytes in shared memory of the group.
+    """An input or the output of a kernel: registers of each thread, bytes in shared memory of the group, or a tensor.
 
     A pattern is an array [register][thread], or the bytes in their order. As output, registers are an array
     [register // together][thread][register % together]. In the kernel, ``%name0`` is the first register, and ``%name``
-    the address in shared memory, a multiple of ``align``.
+    the address in shared memory, a multiple of ``align``. A pattern of a tensor is one ``box`` of it, row by row; in
+    the kernel, ``%name`` is the address of the tensor map, and ``%name_row`` the first row of the pattern.
     """
 
     name: str
@@ -43,6 +48,7 @@ class Port(NamedTuple):
     bits: int = 32
     bytes: int = 0
     align: int = 128
+    box: Box | None = None
 
     @property
     def together(self) -> int:
@@ -56,6 +62,8 @@ class Port(NamedTuple):
 
     def size(self, threads: int) -> int:
         """Bytes of one pattern, for shared memory rounded up to what all threads copy at once."""
+        if self.box:
+            return self.box.mn * self.box.k * self.box.bits // 8
         if self.bytes:
             return ceil(self.bytes / (_CHUNK * threads)) * _CHUNK * threads
         return self.registers * self.bits // 8 * threads
@@ -119,7 +127,9 @@ def text(kernel: Kernel) -> str:
     """The text of a kernel. Registers are untyped (.b32, .b64), which every operand type accepts."""
     lines = [".reg .b32 %lane, %probe, %pick, %place, %word<4>;", ".reg .b64 %address, %row;"]
     for port in (*kernel.inputs, kernel.output):
-        if port.bytes:
+        if port.box:
+            lines += [f".reg .b64 %{port.name};", f".reg .b32 %{port.name}_row;"]
+        elif port.bytes:
             lines.append(f".shared .align {port.align} .b8 memory_{port.name}[{port.size(kernel.threads)}];")
             lines.append(f".reg .b32 %{port.name};")
         else:
@@ -145,6 +155,10 @@ def _loads(kernel: Kernel) -> Iterator[str]:
     for number, port in enumerate(kernel.inputs):
         width = port.bits // 8
         yield f"ld.global.u32 %pick, [%row + {4 * number}];"
+        if port.box:
+            yield f"ld.param.u64 %{port.name}, [of_{port.name}];"
+            yield f"mul.lo.u32 %{port.name}_row, %pick, {port.box.mn};"
+            continue
         yield from _address(kernel, port, f"of_{port.name}", "%pick", width)
         for at in _chunks(kernel, port):
             yield f"ld.global.v4.b32 {_WORDS}, [%address + {at}];"
@@ -280,6 +294,8 @@ def descriptor_lines(form: Form, role: str, name: str, address: str) -> list[str
 
 def _move(form: Form) -> Kernel:
     """One move between memory and the registers of a warp; for one between registers, ldmatrix loads its source."""
+    if of := box(form.key(form.role)):
+        return _box(form, of)
     memory = Port("memory", bytes=memory_size(form, form.role))
     registers = operand_port(form.operand(form.role), "r")
     if form.moves == "transpose":
@@ -298,3 +314,31 @@ def _move(form: Form) -> Kernel:
     source, output = (registers, memory) if form.stores else (memory, registers)
     body = f"{place}bar.sync 0;\n{form.mnemonic} {operands}{stride};"
     return Kernel(form, (source, *inputs), output, body)
+
+
+#: The instruction that copies what a tensor map describes. Which box it is stands in the map.
+TMA = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+
+
+def _box(form: Form, of: Box) -> Kernel:
+    """One copy of a box from a tensor to shared memory, so many bytes after an address at which its pattern begins."""
+    memory = Port("memory", bytes=of.size + (LINES - 1) * LINE, align=LINES * LINE)
+    lines = [
+        ".shared .align 8 .b8 copied[8];",
+        ".reg .pred %first, %done;",
+        ".reg .b32 %copied, %column;",
+        "mov.u32 %copied, copied;",
+        "mov.u32 %column, 0;",
+        "add.u32 %place, %memory, %offset0;",
+        "setp.eq.u32 %first, %lane, 0;",
+        "@%first mbarrier.init.shared.b64 [%copied], 1;",
+        "fence.proxy.async;",
+        "bar.sync 0;",
+        "@%first fence.proxy.tensormap::generic.acquire.gpu [%tensor], 128;",
+        f"@%first mbarrier.arrive.expect_tx.shared.b64 _, [%copied], {of.mn * of.k * of.bits // 8};",
+        f"@%first {TMA} [%place], [%tensor, {{%column, %tensor_row}}], [%copied];",
+        "wait:",
+        "mbarrier.try_wait.parity.shared.b64 %done, [%copied], 0;",
+        "@!%done bra wait;",
+    ]
+    return Kernel(form, (Port("tensor", box=of), Port("offset", 1)), memory, "\n".join(lines))

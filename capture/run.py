@@ -12,14 +12,15 @@ from typing import Any
 from ..db.compare.difference import difference
 from ..db.errors import LanemapError
 from ..db.isa.forms import Form
-from ..db.isa.instructions import WARPGROUP, Key
+from ..db.isa.instructions import WARPGROUP, Key, box
 from ..db.isa.names import select
 from ..db.layout.fragment import Fragment, Source, merge
 from ..db.text import grouped
-from . import shared
+from . import conflict, shared
+from .box import measure_box
 from .device import Bench, Contradiction, Device, NotLoaded
 from .from_memory import measure_move, measure_warpgroup
-from .kernels import kernels, module_text, ptx_version
+from .kernels import Kernel, kernels, module_text, ptx_version
 from .processes import Processes
 from .product import label, measure
 from .verify import AGREES, Verification, verify
@@ -32,7 +33,8 @@ class Outcome:
     """The outcome for one instruction: CAPTURED, UNSUPPORTED or FAILED, and for the last two a message with the reason.
 
     ``documented`` and ``measured`` are the verdicts on random products with the documented and the measured layout.
-    So many ``descriptors`` of other than packed tiles were read as Lanemap says.
+    ``conflicts`` are what accesses cost whose rows are at some pitch. So many ``descriptors`` of other than packed
+    tiles were read as Lanemap says, or boxes written at other lines. ``compiler`` is named where not the driver's.
     """
 
     instruction: str
@@ -46,6 +48,8 @@ class Outcome:
     measured: Verification | None = None
     ptx_sha256: str = ""
     descriptors: int = 0
+    conflicts: Sequence[conflict.Conflict] = ()
+    compiler: str = ""
 
 
 Measured = tuple[Outcome, list[Fragment]]
@@ -132,9 +136,7 @@ def _measure_module(documented: Mapping[Key, Fragment], forms: Sequence[Form], d
     started, target = time.perf_counter(), device.describe().target
     # The driver loads all together faster. If it refuses one, each is loaded when it runs, and fails by itself.
     with suppress(LanemapError):
-        device.load(
-            [kernel for form in forms if form.supports(target) for kernel in (*kernels(form), *shared.kernels(form))]
-        )
+        device.load([kernel for form in forms if form.supports(target) for kernel in _kernels(form)])
     seconds, known, measured = time.perf_counter() - started, dict[Key, Fragment](), []
     for form in sorted(forms, key=lambda form: not form.role):  # products build on the moves of their operands
         measured.append(_capture_one(Bench(device, form), documented, target, known))
@@ -154,14 +156,19 @@ def _capture_one(
     try:
         if not form.supports(target):
             raise NotLoaded(f"needs {form.target}, but this device is {target}")
-        text = module_text([*bench.kernels.values(), *shared.kernels(form)], target)
+        text = module_text(_kernels(form), target)
         outcome["ptx_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-        measurements, outcome["anchor"] = _measure(bench, documented, known)
+        if form.role and box(form.key(form.role)):
+            written, outcome["descriptors"] = measure_box(bench)
+            measurements, outcome["anchor"] = [written], "places are addresses in shared memory"
+        else:
+            measurements, outcome["anchor"] = _measure(bench, documented, known)
         if shared.kernels(form):
             d = next(fragment for fragment in measurements if fragment.role == "D")
             measurements += shared.measure_shared(bench, d)
             outcome["descriptors"] = shared.measure_descriptors(bench, d) if shared.varies(form) else 0
         measured = {fragment.key: fragment for fragment in measurements}
+        outcome["conflicts"] = conflict.measure_conflicts(bench)
         by_measurement = outcome["measured"] = verify(bench, {**known, **measured})
         if by_measurement.verdict != AGREES:
             raise Contradiction(f"random numbers by the measured layout: {by_measurement.detail}")
@@ -173,8 +180,14 @@ def _capture_one(
         fragments = measurements
     except LanemapError as error:
         outcome |= {"status": UNSUPPORTED if isinstance(error, NotLoaded) else FAILED, "message": f"{form}: {error}"}
+    outcome["compiler"] = bench.compiler
     seconds, on_gpu = round(time.perf_counter() - started, 6), round(bench.gpu_seconds, 9)
     return Outcome(str(form), probes=bench.probes, seconds=seconds, gpu_seconds=on_gpu, **outcome), fragments
+
+
+def _kernels(form: Form) -> list[Kernel]:
+    """Every kernel that measures a form."""
+    return [*kernels(form), *shared.kernels(form), *conflict.kernels(form)]
 
 
 def _measure(

@@ -110,7 +110,7 @@ def extents(form: Form, role: str) -> tuple[int, int]:
     """
     if form.role:
         if not form.layout:
-            return WARP, 8
+            return WARP, LINE * 8 // memory_bits(form)
         rows, columns = dimensions(form.shape, form.role, form.name)
         return (rows, columns) if form.layout == "row" else (columns, rows)
     m, n, k = form.dimensions
@@ -119,6 +119,8 @@ def extents(form: Form, role: str) -> tuple[int, int]:
 
 def memory_bits(form: Form) -> int:
     """Bits of one element in memory."""
+    if form.packed == ".s4":
+        return 4
     return element_bits(form.name, form.shape, form.a)
 
 

@@ -14,14 +14,15 @@ import numpy as np
 from ..db.errors import LanemapError
 from ..db.flow.metadata import decode, pack_vectors
 from ..db.isa.forms import Form
-from ..db.isa.instructions import PARTIAL_ROLES, WARP, WARPGROUP, Key, operand, tile
-from ..db.isa.shared import Fields
+from ..db.isa.instructions import PARTIAL_ROLES, WARP, WARPGROUP, WORD, Key, box, operand, tile
+from ..db.isa.shared import Box, Fields
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, address_lanes
-from ..db.layout.shared import read
-from . import values
+from ..db.layout.shared import read, swizzle
+from . import conflict, values
 from .device import Bench, Description, Output, Probes
-from .kernels import POISON, Kernel, Port, in_registers
+from .kernels import LINE as SHARED_LINE
+from .kernels import LINES, POISON, Kernel, Port, in_registers
 from .values import LINE, extents, gather, places, read_memory, read_registers, scatter, write_memory, write_registers
 
 Patterns = Mapping[str, Array]
@@ -44,6 +45,8 @@ class SimulatedGroup:
     def run(self, kernel: Kernel, probes: Probes) -> Output:
         """The output of the kernel for each probe, by the table."""
         chosen = dict(zip((port.name for port in kernel.inputs), probes.picks.astype(np.intp).T, strict=True))
+        if kernel in conflict.kernels(kernel.form):
+            return Output(conflict.simulated(kernel, probes), 0.0)
         multiply = self._product
         if kernel.threads == WARPGROUP:
             multiply = self._shared if kernel.called else self._warpgroup
@@ -107,6 +110,8 @@ class SimulatedGroup:
 
     def _move(self, kernel: Kernel, patterns: Patterns, picks: Patterns) -> Array:
         form, count = kernel.form, len(next(iter(picks.values())))
+        if of := box(form.key(form.role)):
+            return self._box(kernel, of, patterns, picks)
         held, registers = self._table[form.key(form.role)], form.operand(form.role)
         if form.stores:
             poison = np.full((count, values.memory_size(form, form.role) // 4), POISON, np.uint32)
@@ -128,6 +133,20 @@ class SimulatedGroup:
             return write_registers(registers, lines[probe, line, place])
         lines[probe, line, place] = read_registers(registers, patterns["r"])[picks["r"]]
         return write_memory(form, form.role, lines)
+
+    def _box(self, kernel: Kernel, of: Box, patterns: Patterns, picks: Patterns) -> Array:
+        """What memory holds after a box was written, so many bytes after its pattern begins."""
+        held, moved, width = self._table[kernel.form.key(kernel.form.role)].table, swizzle(of.mode), of.bits // 8
+        count = len(picks["offset"])
+        memory = np.full((count, kernel.output.size(kernel.threads) // 4), POISON, np.uint32).view(np.uint8)
+        start = patterns["offset"][picks["offset"], 0, 0].astype(np.intp)[:, None]
+        at = moved(start + moved(held["reg"].astype(np.intp) * WORD // 8 + held["slot"].astype(np.intp) * width))
+        element = held["row"].astype(np.intp) * of.k + held["col"]
+        for byte in range(width):
+            memory[np.arange(count)[:, None], at + byte] = patterns["tensor"][picks["tensor"]][
+                :, element * width + byte
+            ]
+        return memory
 
 
 AGREES, DISAGREES, NOT_DOCUMENTED = "agrees", "disagrees", "not documented"
@@ -183,7 +202,7 @@ def keys(kernel: Kernel) -> list[Key]:
 def _complete(fragment: Fragment | None) -> bool:
     if fragment is None or fragment.elements is None:
         return False
-    return fragment.role in "Ep" or len(fragment.elements) == operand(fragment.key).size
+    return fragment.role in "Ep" or fragment.partial or len(fragment.elements) == operand(fragment.key).size
 
 
 def _random(
@@ -197,6 +216,11 @@ def _random(
     if port.name == "p":
         rows = np.tile(np.arange(kernel.threads, dtype=np.uint32), (rounds, 1))
         return random.permuted(rows, axis=1)[:, None] * np.uint32(LINE)
+    if port.box:
+        return random.integers(0, 256, (rounds, port.size(kernel.threads)), np.uint8)
+    if port.name == "offset":
+        lines = random.integers(0, LINES, rounds, np.uint32)
+        return np.tile(SHARED_LINE * lines[:, None, None], kernel.threads)
     role = form.role or port.name.removeprefix("shared_")[0]
     low, high = values.integers(form.types.get(role, form.a))
     if port.bytes:

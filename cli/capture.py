@@ -31,6 +31,9 @@ def capture(
     device: Annotated[int, typer.Option("--device", help="Number of the GPU.", min=0, metavar="N")] = 0,
     output: Annotated[str | None, "Write a capture file, not the database."] = None,
     name: Annotated[str | None, "Name of the source. Default: after the GPU."] = None,
+    ptxas: Annotated[
+        str | None, typer.Option(help="Assembles what the driver's compiler does not take.", metavar="PATH")
+    ] = None,
     listed: Annotated[bool, "Say what would run. Needs no GPU."] = False,
     ptx: Annotated[
         str | None, typer.Option("--ptx", help="Write every kernel to this folder. Needs no GPU.", metavar="DIR")
@@ -66,7 +69,13 @@ def capture(
     total, done = len(forms(instruction, shape, type)), count(1)
     with progress_line("instructions") as progress:
         source = measure(
-            instruction, shape, type, device=device, name=name, progress=lambda _: progress(next(done), total)
+            instruction,
+            shape,
+            type,
+            device=device,
+            name=name,
+            progress=lambda _: progress(next(done), total),
+            ptxas=ptxas,
         )
     seconds, shipped = time.perf_counter() - started, shipped_capture(source.provenance["device"]["target"])
     if file:

@@ -19,4 +19,7 @@ MIXED = [form for form in EVERY if form.name in ("mma", "mma.sp") and form not i
 #: Those of the other families.
 WARPGROUP = [form for form in CAPTURED if form.name in ("wgmma", "wgmma.sp")]
 WMMA = [form for form in EVERY if form.name == "wmma" and not form.role]
-MOVES = [form for form in CAPTURED if form.role]
+#: What a tensor map writes is in the map, and not in the mnemonic.
+BOXES = [form for form in CAPTURED if form.role == "t"]
+SPELT = [form for form in EVERY if form not in BOXES]
+MOVES = [form for form in CAPTURED if form.role and form not in BOXES]

@@ -51,3 +51,25 @@ def addressed(word, major, bits, mn, k):
         of_mn = column * stride if mode == "none" else column % width * 16 + column // width * leading
         byte = sum(of_k) + of_mn
     return moved(mode, start + byte, base) * 8 + at * bits
+
+
+#: The same of the modes that only tensor maps have, in units of 8 bytes. Eights swap in every other line.
+_EIGHTS = {
+    **{
+        mode: [[2 * int(unit) + half for unit in row for half in (0, 1)] for row in rows]
+        for mode, rows in PATTERNS.items()
+    },
+    "128B.atom32": [[unit ^ line << 2 for unit in range(16)] for line in range(4)],
+    "128B.atom32.flip8": [[unit ^ line << 2 ^ line % 2 for unit in range(16)] for line in range(4)],
+    "128B.atom64": [[unit ^ line << 3 for unit in range(16)] for line in range(2)],
+}
+
+
+def box(mode, rows, width, start):
+    """Where each byte of a box lies whose rows have so many bytes, after an address at which its pattern begins."""
+    pitch, pattern = SPANS.get(mode, 128) if mode != "none" else width, _EIGHTS[mode]
+    found = []
+    for byte in range(rows * width):
+        line, at = divmod(start + byte // width * pitch + byte % width, 128)
+        found.append(line * 128 + pattern[line % len(pattern)].index(at // 8) * 8 + at % 8)
+    return found

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..errors import LanemapError
 from ..text import spans
 from . import data
-from .shared import Tile, pattern
+from .shared import BOX_MODES, Box, Tile, pattern
 from .types import LARGEST, TYPES, is_shape, shape_name, type_bits
 from .vendors import NVIDIA, VENDORS, Vendor, vendor_of
 
@@ -473,14 +473,22 @@ def tile(key: Key) -> Tile | None:
     return Tile(*named, element_bits(key.instruction, key.shape, key.type), mn, k)
 
 
+def box(key: Key) -> Box | None:
+    """The box that a tensor map writes to shared memory; None of any other operand."""
+    mode = key.qualifiers or ""
+    if key.role != "t" or mode not in BOX_MODES:
+        return None
+    return Box(mode, type_bits(key.type), *dimensions(key.shape, key.role, key.instruction))
+
+
 def threads(key: Key) -> int:
     """How many threads hold the operand that a key names: 1 stands for memory."""
-    return 1 if tile(key) else instruction(key.instruction).threads
+    return 1 if tile(key) or box(key) else instruction(key.instruction).threads
 
 
 def operand(key: Key) -> Operand:
     """The operand that a key names, with the registers that it takes; those in shared memory are words."""
-    if of := tile(key):
+    if of := tile(key) or box(key):
         return Operand(key.role, key.type, of.size * 8 // WORD, WORD // of.bits, 1, WORD)
     name, shape, type_, role, _, _, qualifiers = key
     row, width = INSTRUCTIONS[name], register_bits(name, type_)

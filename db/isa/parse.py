@@ -17,7 +17,7 @@ from .vendors import VENDORS
 
 _LAST_ID = 3
 
-_HEADS = "|".join({re.escape(name.partition(".")[0]) for name in INSTRUCTIONS})
+_HEADS = "|".join({re.escape(name.partition(".")[0]) for name, row in INSTRUCTIONS.items() if row.register_roles})
 _HEAD = re.compile(rf"(?<![\w:.%])(?:{_HEADS})(?![\w:])")
 _OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
 _SEPARATOR = re.compile(r"[\s.]+")

@@ -1,7 +1,9 @@
-"""Operands in shared memory: the swizzling modes, and the tile that a matrix descriptor reads (9.7.15.5.1.2).
+"""Operands in shared memory: the tile that a matrix descriptor reads, and the box that a tensor map writes.
 
-Memory is cut into lines as long as the span of the mode, 16 bytes where nothing is swizzled, and eight lines are an
-atom. A line runs along K (``K``) or along M or N (``MN``). Atoms follow each other without gaps, first along K.
+For a descriptor memory is cut into lines as long as the span of the mode, 16 bytes where nothing is swizzled, and eight
+lines are an atom. A line runs along K (``K``) or along M or N (``MN``). Atoms follow each other without gaps, first
+along K (9.7.15.5.1.2). A tensor map writes the rows of a box one after the other, each into a line of its own, however
+narrow it is, and leaves the rest of the line as it is (5.5.7, and measured on an H200).
 """
 
 import re
@@ -66,6 +68,51 @@ class Tile(NamedTuple):
         """
         along_mn, along_k = self.strides
         return (along_mn, along_k) if self.major == "MN" and self.mode != "none" else (along_k, along_mn)
+
+
+#: The swizzling modes of tensor maps as ``CUtensorMapSwizzle`` spells them, each with the number of its place (5.5.7).
+#: Those with ``atom`` keep units of as many bytes, and ``flip8`` swaps the halves of 16 bytes in every other line.
+BOX_MODES: Mapping[str, str] = {
+    "none": "NONE",
+    "32B": "32B",
+    "64B": "64B",
+    "128B": "128B",
+    "128B.atom32": "128B_ATOM_32B",
+    "128B.atom32.flip8": "128B_ATOM_32B_FLIP_8B",
+    "128B.atom64": "128B_ATOM_64B",
+}
+
+
+class Box(NamedTuple):
+    """A matrix of ``mn`` rows of ``k`` elements, as a tensor map with this swizzling mode writes it."""
+
+    mode: str
+    bits: int
+    mn: int
+    k: int
+
+    @property
+    def span(self) -> int:
+        """Bytes from a row to the next one."""
+        return self.k * self.bits // 8 if self.mode == "none" else MODES[self.mode.partition(".")[0]]
+
+    def __str__(self) -> str:
+        return f"{self.mn} rows of {self.k} elements of {self.bits} bits in {self.mode}"
+
+    @property
+    def fits(self) -> bool:
+        """Whether a row has whole units of 16 bytes, and no more than the span."""
+        return self.k * self.bits % 128 == 0 and self.k * self.bits // 8 <= self.span
+
+    @property
+    def size(self) -> int:
+        """Bytes from the first to the end of the last row."""
+        return self.mn * self.span
+
+    @property
+    def alignment(self) -> int:
+        """Where it must start, so that the pattern begins with it: a multiple of so many bytes."""
+        return 128 if self.mode == "none" else 8 * MODES[self.mode.partition(".")[0]]
 
 
 def pattern(qualifiers: str | None) -> tuple[str, str] | None:

@@ -19,7 +19,11 @@ Tokens = Mapping[str, str]
 #: The kinds of tokens that are neither instructions nor types.
 KINDS = by_word("kinds")
 _PATTERNS = {"shape": SHAPE, "kind": r"kind::\w+", "scale_vec": r"scale_vec::[0-9]x", "qualifiers": r"x[0-9]+"}
-_PATTERNS |= {"byte_id": r"byte_id::[0-9]+", "thread_id": r"thread_id::[0-9]+", "memory": r"none|(32|64|128)b|k|mn"}
+_PATTERNS |= {
+    "byte_id": r"byte_id::[0-9]+",
+    "thread_id": r"thread_id::[0-9]+",
+    "memory": r"none|(32|64|128)b|atom(32|64)|flip8|k|mn",
+}
 
 #: Kinds of tokens that tell forms of the same types apart, and of tokens that tell no layouts apart.
 MODIFIERS = "kind scale_vec scale_type block_scale operation popc packed reduction absolute nan factor".split()

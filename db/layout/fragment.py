@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from ..isa.shared import Tile
+    from ..isa.shared import Box, Tile
     from .places import Index, MatrixCell, RegisterPlace
 
     Array = NDArray[Any]
@@ -233,9 +233,9 @@ class Fragment(instructions.Slots):
         return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
 
     @property
-    def tile(self) -> Tile | None:
-        """The tile that it is in shared memory; None in registers."""
-        return instructions.tile(self.key)
+    def tile(self) -> Tile | Box | None:
+        """The tile or box that it is in shared memory; None in registers."""
+        return instructions.tile(self.key) or instructions.box(self.key)
 
     @property
     def partial(self) -> bool:

@@ -10,24 +10,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import LanemapError
-from ..isa.instructions import WORD, Key, instruction, sparsity, tile
-from ..isa.shared import LINES, MODES, Fields, Tile
+from ..isa.instructions import WORD, Key, box, instruction, sparsity, tile
+from ..isa.shared import LINES, Box, Fields, Tile
 from .algebra import Array, Digit, Sum, parse_strided
 from .fragment import elements
 
 
 class Swizzle(NamedTuple):
-    """For each bit of an address that has an effect on others, these: CuTe's ``Swizzle<bits, first, shift>``."""
+    """For each bit of an address that has an effect on others, these: CuTe's ``Swizzle<bits, first, shift>``.
+
+    ``also`` is another one that the same bits have, on others.
+    """
 
     bits: int
     first: int = 4
     shift: int = 3
+    also: "Swizzle | None" = None
 
     @property
     def bases(self) -> tuple[int, ...]:
         """The basis vector of each bit of an address up to the last that has an effect."""
-        moved = range(self.first + self.shift, self.first + self.shift + self.bits)
-        return tuple(1 << bit | (1 << bit - self.shift if bit in moved else 0) for bit in range(moved.stop))
+        return tuple(int(self(np.asarray(1 << bit))) for bit in range(self.first + self.shift + self.bits))
 
     @property
     def period(self) -> int:
@@ -41,26 +44,40 @@ class Swizzle(NamedTuple):
         the lowest bit that has an effect.
         """
         row = address - (rows << self.first + self.shift)
-        return np.asarray(address ^ (row >> self.shift & ((1 << self.bits) - 1) << self.first))
+        moved = np.asarray(address ^ (row >> self.shift & ((1 << self.bits) - 1) << self.first))
+        return moved if self.also is None else moved ^ address ^ self.also(address, rows)
 
     def __str__(self) -> str:
         return f"Swizzle<{self.bits},{self.first},{self.shift}>"
 
 
+_SWIZZLES = {
+    "none": Swizzle(0),
+    "32B": Swizzle(1),
+    "64B": Swizzle(2),
+    "128B": Swizzle(3),
+    "128B.atom32": Swizzle(2, 5, 2),
+    "128B.atom32.flip8": Swizzle(2, 5, 2, Swizzle(1, 3, 4)),
+    "128B.atom64": Swizzle(1, 6, 1),
+}
+
+
 def swizzle(mode: str) -> Swizzle:
-    """The swizzle of a mode: of 16-byte units by the number of their 128-byte row (5.5.7).
+    """The swizzle of a mode: of units, mostly of 16 bytes, by the number of their 128-byte row (5.5.7).
 
     >>> str(swizzle("128B"))
     'Swizzle<3,4,3>'
     """
-    return Swizzle((MODES[mode] // MODES["none"]).bit_length() - 1)
+    return _SWIZZLES[mode]
 
 
-def strides(of: Tile, offsets: tuple[int, int] | None = None) -> Sum:
-    """The bit at which each element of a tile begins, over (mn, k), before its bytes are swizzled.
+def strides(of: Tile | Box, offsets: tuple[int, int] | None = None) -> Sum:
+    """The bit at which each element of a tile or a box begins, over (mn, k), before its bytes are swizzled.
 
     ``offsets`` are the leading and the stride byte offset of a descriptor, by default those of the tile.
     """
+    if isinstance(of, Box):
+        return Sum(0, ((Digit(1, of.mn, of.span * 8),), (Digit(1, of.k, of.bits),)))
     along_mn, along_k = of.strides
     if offsets is not None:
         leading, stride = offsets
@@ -78,8 +95,8 @@ def strides(of: Tile, offsets: tuple[int, int] | None = None) -> Sum:
     )
 
 
-def places(of: Tile) -> Array:
-    """The bit of shared memory at which each element of a tile lies, counted from its start: an array (mn, k)."""
+def places(of: Tile | Box) -> Array:
+    """The bit of shared memory at which each element lies, counted from its start: an array (mn, k)."""
     bits = strides(of)(*np.indices((of.mn, of.k), sparse=True))
     return swizzle(of.mode)(bits >> 3) << 3 | bits & 7
 
@@ -114,7 +131,22 @@ def stated(text: str, of: Tile) -> Array:
     numbers = {"T": 128 // of.bits, "m": of.atoms[0], "k": units, "LBO": leading, "SBO": stride}
     spelt = re.sub(r"(\d*)(LBO|SBO|T|m|k)", lambda term: str(int(term[1] or 1) * numbers[term[2]]), parts[4])
     bits = parse_strided(spelt)(*np.indices((of.mn, of.k), sparse=True)) * of.bits
-    return Swizzle(*map(int, parts.groups()[:3]))(bits >> 3) << 3 | bits & 7
+    count, first, shift = map(int, parts.groups()[:3])
+    return Swizzle(count, first, shift)(bits >> 3) << 3 | bits & 7
+
+
+def tabled(text: str, of: Box) -> Array:
+    """The same of a box by a table as documents print it: which unit of a line of 128 bytes lies at each (5.5.7).
+
+    >>> tabled("0 1 2 3 4 5 6 7\n1 0 3 2 5 4 7 6", Box("32B", 32, 5, 4))[4].tolist()
+    [1152, 1184, 1216, 1248]
+    """
+    units = np.argsort([list(map(int, line.split())) for line in text.strip().splitlines()], axis=1)
+    unit = 128 // units.shape[1]
+    bits = strides(of)(*np.indices((of.mn, of.k), sparse=True))
+    line, byte = np.divmod(bits >> 3, 128)
+    moved = line * 128 + units[line % len(units), byte // unit] * unit + byte % unit
+    return np.asarray(moved << 3 | bits & 7)
 
 
 def shared(key: Key, bits: Array) -> Array:
@@ -122,7 +154,7 @@ def shared(key: Key, bits: Array) -> Array:
 
     A stored element of a sparse A stands for a window of columns.
     """
-    of = tile(key)
+    of = tile(key) or box(key)
     assert of is not None
     mn, k = np.indices(bits.shape)
     if key.role == "B":

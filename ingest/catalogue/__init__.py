@@ -18,7 +18,8 @@ headers that say it, and ``origin`` in every other file which one does. A sectio
 - ``registers`` per lane, and ``slots`` per register: wider slots than the type are containers. Where they depend on N
   or on the number of matrices, the table of instructions has them;
 - ``layouts`` of operands in shared memory, by qualifiers, for all entries of a section: canonical layouts in CuTe's
-  notation. One by which two elements would lie in one place leaves open where they do;
+  notation, or of what tensor maps write, tables of the units of each line of 128 bytes. One by which two elements would
+  lie in one place leaves open where they do, and of a box that no mode has room for there is none;
 - ``lanes``, how many of them give something for each matrix where not all do;
 - ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read, or that the document
   has it in words; or ``same_as``, the file whose fragment of the same role and type it refers to; or neither, where
@@ -48,10 +49,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.isa.instructions import Key, computation, dimensions, majors, operand, selectors, tile
+from ...db.isa.instructions import Key, box, computation, dimensions, majors, operand, selectors, tile
 from ...db.layout.formula import evaluate_at, parse, value_at
 from ...db.layout.fragment import Citation, Fragment, Source, elements, merge
-from ...db.layout.shared import shared, stated
+from ...db.layout.shared import shared, stated, tabled
 from ...db.lookup import documents, in_order
 from ...db.store.files import folder_atomically
 from .. import folders, names
@@ -148,13 +149,16 @@ def keys(section: Section, entry: Entry) -> Iterator[Key]:
     """What names each fragment that an entry describes, but for the major."""
     named = entry.get("shapes", {section["instruction"]: (section | entry)["shape"]}).items()
     widths = [n for first, last, step in entry.get("n", []) for n in range(first, last + 1, step)]
-    shapes = [(name, shape.replace("N", str(n))) for name, shape in named for n in widths] or list(named)
+    every = [(name, shape) for name, shapes in named for shape in shapes.split()]
+    shapes = [(name, shape.replace("N", str(n))) for name, shape in every for n in widths] or every
     qualifiers: list[str | None] = [name for pattern in entry.get("qualifiers", []) for name in _expanded(pattern)]
     for (instruction, shape), role, type_, qualified in product(
         shapes, entry["roles"], entry["types"], qualifiers or [None]
     ):
         for selector in selectors(instruction, shape, type_) if role == "E" else [None]:
-            yield Key(instruction, shape, type_, role, None, selector, qualified)
+            key = Key(instruction, shape, type_, role, None, selector, qualified)
+            if (of := box(key)) is None or of.fits:
+                yield key
 
 
 def _expanded(pattern: str) -> Iterator[str]:
@@ -212,6 +216,8 @@ def fragment(
     )
     if formula is None:
         return described
+    if of := box(key):
+        return replace(described, elements=shared(key, tabled(formula, of)))
     if described.tile:
         cells = _shared(key._replace(type=entry["types"][0]), entry["n"][-1][1], formula)
         return replace(described, elements=cells, status="unstated" if cells is None else described.status)

@@ -187,7 +187,7 @@ def test_pycuda_is_not_imported_until_it_is_needed():
 
 
 def test_a_database_keeps_what_it_measures(complete, file, monkeypatch):
-    monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(SimulatedGroup(complete)))
+    monkeypatch.setattr(cuda, "Gpu", lambda *_: nullcontext(SimulatedGroup(complete)))
     with lanemap.open(str(file)) as database:
         for name, expected in (("bench", "bench"), (None, "simulated-warp-sm_90a")):
             source = database.capture("mma", "m16n8k16", type="bf16", name=name)

@@ -37,7 +37,7 @@ def card(monkeypatch, measured):
     """A machine whose GPU has the layouts that were measured."""
 
     @contextmanager
-    def gpu(_number):
+    def gpu(*_):
         yield SimulatedGroup(measured)
 
     monkeypatch.setattr(cuda, "Gpu", gpu)
@@ -122,14 +122,14 @@ def test_a_card_that_differs_from_the_run_that_ships_is_told_so(run, monkeypatch
     table = measured[key].elements.copy()
     table["col"] = table["col_last"] = 7 - table["col"]
     card = {**measured, key: replace(measured[key], elements=table)}
-    monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(SimulatedGroup(card)))
+    monkeypatch.setattr(cuda, "Gpu", lambda *_: nullcontext(SimulatedGroup(card)))
     said = run("capture", "-i", "ldmatrix", "--output", tmp_path / "x.parquet").out
-    assert "which ships: 11 identical, 1 different" in said
+    assert "which ships: 17 identical, 1 different" in said
 
 
 def test_without_a_run_of_the_architecture_nothing_is_compared(run, monkeypatch, measured, tmp_path):
     group = SimulatedGroup(measured, target="sm_80")
-    monkeypatch.setattr(cuda, "Gpu", lambda _number: nullcontext(group))
+    monkeypatch.setattr(cuda, "Gpu", lambda *_: nullcontext(group))
     said = run("capture", "--shape", "m8n8k16", "--output", tmp_path / "x.parquet").out
     assert "no run of sm_80 ships with Lanemap to compare it with" in said
 
@@ -152,7 +152,7 @@ def test_what_fails_or_disagrees_is_told_and_makes_exit_1(run, monkeypatch, meas
     wrong = {**measured, key: replace(measured[key], elements=table)}
 
     @contextmanager
-    def gpu(_number):
+    def gpu(*_):
         yield Broken(wrong)
 
     monkeypatch.setattr(cuda, "Gpu", gpu)
@@ -328,7 +328,7 @@ class Slow(SimulatedGroup):
         return super().run(kernel, probes)
 
 @contextmanager
-def gpu(number):
+def gpu(number, ptxas=None):
     yield Slow({fragment.key: fragment for fragment in recording.read(file).fragments})
 
 cuda.Gpu = gpu

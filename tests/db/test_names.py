@@ -15,7 +15,8 @@ from lanemap.db.isa.instructions import Key
 from lanemap.db.isa.names import Query, accumulators
 from lanemap.db.isa.parse import parse
 
-from ..forms import EVERY, FORMS, NARROW_FORMS
+from ..forms import FORMS, NARROW_FORMS
+from ..forms import SPELT as EVERY
 
 
 def options(form):

@@ -4,18 +4,19 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db.isa.instructions import Key
-from lanemap.db.isa.shared import Tile, pattern, patterns
+from lanemap.db.isa.instructions import Key, tile
+from lanemap.db.isa.shared import BOX_MODES, Box, Tile, pattern, patterns
 from lanemap.db.layout.fragment import Fragment
 from lanemap.db.layout.shared import Swizzle, places, shared, stated, swizzle
 from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
-from ..shared_memory import SPANS, memory
+from ..forms import BOXES
+from ..shared_memory import SPANS, box, memory
 
 BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 
@@ -35,7 +36,7 @@ def test_a_tile_lies_where_a_model_of_memory_puts_it(bits, mode, major, mn, k):
 
 def documented():
     """Every operand in shared memory that the document has, once for each layout."""
-    fragments = [fragment for fragment in catalogue.document("ptx-isa-9.1").fragments if fragment.tile]
+    fragments = [fragment for fragment in catalogue.document("ptx-isa-9.1").fragments if tile(fragment.key)]
     return list(
         {(fragment.digest, fragment.key.role): fragment for fragment in fragments if fragment.has_rows}.values()
     )
@@ -74,6 +75,32 @@ def test_each_documented_operand_is_what_the_model_holds():
         assert held == {}
 
 
+@pytest.mark.parametrize("version", ["9.1", "9.4"])
+def test_each_documented_box_is_what_the_model_holds(version):
+    """Each form has one, and each byte of an element lies where the tables put it that tests have of their own."""
+    fragments = {one.key: one for one in catalogue.document(f"ptx-isa-{version}").fragments if one.role == "t"}
+    assert fragments.keys() == {form.key("t") for form in BOXES}
+    assert {key.qualifiers for key in fragments} == {*BOX_MODES}
+    for key, fragment in fragments.items():
+        rows, elements = (int(number) for number in key.shape[1:].split("n"))
+        width = int(key.type[1:]) // 8
+        held = box(key.qualifiers, rows, elements * width, 0)
+        found = np.empty((rows, elements), int)
+        table = fragment.elements
+        found[table["row"], table["col"]] = table["reg"].astype(int) * 4 + table["slot"] * width
+        assert found.ravel().tolist() == held[::width]
+        assert len(table) == rows * elements
+        assert check(fragment) == []
+
+
+@pytest.mark.parametrize("mode", list(BOX_MODES))
+@given(rows=st.integers(1, 20), units=st.integers(1, 8), bits=st.sampled_from([8, 16, 32]))
+def test_a_box_lies_where_a_model_of_memory_puts_it(mode, rows, units, bits):
+    of = Box(mode, bits, rows, units * 128 // bits)
+    assume(of.fits)
+    assert (places(of).ravel() // 8).tolist() == box(mode, rows, units * 16, 0)[:: bits // 8]
+
+
 def test_what_the_document_leaves_open_has_no_rows():
     """A line of 32 bytes does not hold the 64 bytes along K of B of a sparse product."""
     open_ = {fragment.key for fragment in catalogue.document("ptx-isa-9.1").fragments if fragment.status == "unstated"}
@@ -81,7 +108,7 @@ def test_what_the_document_leaves_open_has_no_rows():
     assert {(key.instruction, key.role, key.qualifiers) for key in open_} == {("wgmma.sp", "B", "32B.K")}
 
 
-@pytest.mark.parametrize("mode", list(SPANS))
+@pytest.mark.parametrize("mode", list(BOX_MODES))
 def test_a_swizzle_is_the_xor_of_its_bases(mode):
     moved = swizzle(mode)
     address = np.arange(moved.period)
