@@ -7,19 +7,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...db.errors import LanemapError
+from ...db.isa.shared import MODES
 from ...db.isa.types import TYPES, plain, type_name
 from ...db.layout.algebra import Array
 from .. import values
 from .arithmetic import narrow_values, to_narrow
-from .memory import Allocated
+from .memory import MAP_SIZE, UNIT, Allocated, TensorMap, map_bytes
 from .parse import Function, Variable, bits_of
 from .values import round_bf16
 
+_MAP = re.compile(r"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=(none|32B|64B|128B))?\s*\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 
 #: Integers that pointers may lead to and that no instruction multiplies.
@@ -27,11 +29,20 @@ _INTEGERS = {"s16": "i2", "u16": "u2", "u32": "u4", "s64": "i8", "u64": "u8"}
 _INTEGERS |= {"int16": "i2", "uint16": "u2", "uint32": "u4", "int64": "i8", "uint64": "u8", "i16": "i2", "i64": "i8"}
 
 
+class MapOf(NamedTuple):
+    """A tensor map as people write it: of an array, with the extents of a box in the order of the array's."""
+
+    array: str
+    box: tuple[int, ...]
+    swizzle: str
+
+
 @dataclass(frozen=True)
 class Argument:
-    """An array in global memory, a number, or the bytes of a struct.
+    """An array in global memory, a number, a tensor map, or the bytes of a struct.
 
     ``array`` has the values of what is given; None begins uninitialised. ``first`` is the origin of the first element.
+    What is not ``passed`` is no parameter, but the array of a tensor map that is one.
     """
 
     name: str
@@ -40,6 +51,8 @@ class Argument:
     array: Array | None = None
     number: float | None = None
     data: bytes = b""
+    map: MapOf | None = None
+    passed: bool = True
     first: int = field(default=0, compare=False)
 
     @property
@@ -98,6 +111,8 @@ def parse(text: str) -> Argument:
         except (OSError, ValueError):
             raise LanemapError(f"{text!r}: bytes are hexadecimal digits, or @ and a file", "arg") from None
         return Argument(name, data=data)
+    if value.startswith("map("):
+        return Argument(name, map=_map(value, text))
     if value.startswith("@"):
         return of_array(name, _read(value[1:]))
     if matched := _ARRAY.fullmatch(value):
@@ -108,6 +123,29 @@ def parse(text: str) -> Argument:
         fill = None if matched[3] is None else np.full(shape, _float(matched[3], text))
         return Argument(name, type_, shape, fill)
     return Argument(name, number=_float(value, text))
+
+
+def _map(value: str, written: str) -> MapOf:
+    matched = _MAP.fullmatch(value)
+    if matched is None:
+        raise LanemapError(f"{written!r} is no tensor map: write tA=map(A,box=64x64,swizzle=128B)", "arg")
+    name, box, mode = matched.groups()
+    return MapOf(name, tuple(map(int, box.split("x"))), mode or "none")
+
+
+def tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapping[str, Allocated]) -> TensorMap:
+    """The tensor map of an argument. Raises LanemapError where there is none such of its array (5.5)."""
+    assert argument.map is not None
+    name, box, mode = argument.map
+    of = arrays[name]
+    line, row = box[-1] * of.bits // 8, of.shape[-1] * of.bits // 8
+    if len(box) != len(of.shape) or len(box) > 5:
+        raise LanemapError(f"a box of {name} has {len(of.shape)} extents, not {len(box)}, and at most 5", "arg")
+    if line % UNIT or row % UNIT or not all(1 <= extent <= 256 for extent in box):
+        raise LanemapError(f"lines of a box of {name} are multiples of {UNIT} bytes, and extents at most 256", "arg")
+    if mode != "none" and line > MODES[mode]:
+        raise LanemapError(f"a line of a box of {name} has {line} bytes: swizzle={mode} takes {MODES[mode]}", "arg")
+    return TensorMap(places[name].address, of.shape, of.bits, box, mode)
 
 
 def _float(text: str, written: str) -> float:
@@ -185,32 +223,45 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
     Raises:
         LanemapError: they are not those of the entry; lists its parameters with their types.
     """
-    parameters = entry.parameters
-    missing = parameters[len(arguments) :]
-    if len(arguments) > len(parameters) or any(not each.pointer for each in missing):
-        listed = ", ".join(f"{number}: {_described(each)}" for number, each in enumerate(parameters, 1))
+    mapped = {argument.map.array for argument in arguments if argument.map}
+    arrays = [argument.name for argument in arguments if argument.pointer]
+    if missing := mapped.difference(arrays):
+        raise LanemapError(f"a map of {missing.pop()}: the arrays are {', '.join(arrays) or 'none'}", "arg")
+    if len(arguments) > len(entry.parameters):
+        arguments = [replace(argument, passed=argument.name not in mapped) for argument in arguments]
+    passed = sum(argument.passed for argument in arguments)
+    if passed > len(entry.parameters) or any(not each.pointer for each in entry.parameters[passed:]):
+        listed = ", ".join(f"{number}: {_described(each)}" for number, each in enumerate(entry.parameters, 1))
         raise LanemapError(
-            f"{entry.name} has {len(parameters)} parameters, and {len(arguments)} are given: {listed or 'none'}", "arg"
+            f"{entry.name} has {len(entry.parameters)} parameters, and {passed} are given: {listed or 'none'}", "arg"
         )
-    random, found = np.random.default_rng(seed), list[Argument]()
+    random, parameters, found = np.random.default_rng(seed), iter(entry.parameters), list[Argument]()
     first = 1
-    for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=False)):
-        name = argument.name or (f"arg{number}" if argument.pointer else parameter.name)
+    for number, argument in enumerate(arguments):
+        parameter = next(parameters) if argument.passed else None
+        name = argument.name or (f"arg{number}" if argument.pointer or parameter is None else parameter.name)
         if any(each.name == name for each in found):
             raise LanemapError(f"two arguments are called {name}: give each its own name", "arg")
-        if argument.pointer and parameter.size != 8:
-            raise LanemapError(
-                f"{name} is an array, and {parameter.name} is {_described(parameter)}: no pointer", "arg"
-            )
-        if argument.data and len(argument.data) != parameter.size:
-            raise LanemapError(f"{name} has {len(argument.data)} bytes, and {parameter.name} {parameter.size}", "arg")
+        if parameter is not None:
+            _expect_fitting(argument, name, parameter)
         array = argument.array
         if argument.pointer and array is None and name not in outputs:
             low, high = (0, 2) if argument.type in _INTEGERS else values.integers(argument.type)
             array = random.integers(low, high, argument.shape, endpoint=True).astype("f8")
-        found.append(Argument(name, argument.type, argument.shape, array, argument.number, argument.data, first))
-        first += prod(argument.shape)
+        found.append(replace(argument, name=name, array=array, first=first))
+        first += prod(argument.shape) * argument.pointer
     return found
+
+
+def _expect_fitting(argument: Argument, name: str, parameter: Variable) -> None:
+    """Raises LanemapError where an argument is not what a parameter takes."""
+    takes = f"{parameter.name} is {_described(parameter)}"
+    if argument.pointer and parameter.size != 8:
+        raise LanemapError(f"{name} is an array, and {takes}: no pointer", "arg")
+    if argument.map and parameter.size != MAP_SIZE:
+        raise LanemapError(f"{name} is a tensor map, and {takes}", "arg")
+    if argument.data and len(argument.data) != parameter.size:
+        raise LanemapError(f"{name} has {len(argument.data)} bytes, and {parameter.name} {parameter.size}", "arg")
 
 
 def _described(parameter: Variable) -> str:
@@ -220,7 +271,8 @@ def _described(parameter: Variable) -> str:
 
 def packed(arguments: Sequence[Argument], parameters: Sequence[Variable], places: Mapping[str, Allocated]) -> bytes:
     """The bytes of the parameters one after the other, without the padding between them."""
-    parts = []
+    parts, maps = [], 0
+    arguments = [argument for argument in arguments if argument.passed]
     for number, parameter in enumerate(parameters):
         if number >= len(arguments):
             parts.append(bytes(parameter.size))
@@ -228,6 +280,9 @@ def packed(arguments: Sequence[Argument], parameters: Sequence[Variable], places
         argument = arguments[number]
         if argument.pointer:
             parts.append(places[argument.name].address.to_bytes(8, "little"))
+        elif argument.map:
+            parts.append(map_bytes(maps))
+            maps += 1
         elif argument.data:
             parts.append(argument.data)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,53 @@ def lay_out(sizes: Iterable[int]) -> tuple[Memory, list[Allocated]]:
     for address, size in places:
         memory.origin[address - GLOBAL : address - GLOBAL + size] = UNSET
     return memory, places
+
+
+#: Bytes of which a bulk copy is made.
+UNIT = 16
+
+_MAGIC = b"tensor map".ljust(UNIT)
+
+
+class TensorMap(NamedTuple):
+    """A tensor in global memory and the box that is copied of it, both extents outermost first (5.5).
+
+    ``address`` is generic, and ``swizzle`` the mode in which the box lies in shared memory.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    bits: int
+    box: tuple[int, ...]
+    swizzle: str
+
+    def units(self, start: Array) -> tuple[Array, Array]:
+        """The bytes from the address to each unit of a box, and whether the tensor has it, in the order of the box.
+
+        ``start`` is the place of the first element, outermost first.
+        """
+        step = UNIT * 8 // self.bits
+        counts = (*self.box[:-1], self.box[-1] // step)
+        place = np.indices(counts).reshape(len(counts), -1)
+        place[-1] *= step
+        place += start[:, None]
+        inside = np.all((place >= 0) & (place < np.array(self.shape)[:, None]), axis=0)
+        strides = [prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
+        return np.asarray(np.array(strides) @ place * self.bits // 8), np.asarray(inside)
+
+
+#: Bytes of a tensor map.
+MAP_SIZE = 128
+
+
+def map_bytes(number: int) -> bytes:
+    """What stands for the tensor map of a launch with this number: its own bytes are nobody's business."""
+    return (_MAGIC + number.to_bytes(8, "little")).ljust(MAP_SIZE, b"\0")
+
+
+def map_number(data: bytes) -> int | None:
+    """The number of the tensor map that bytes stand for; None where they are of none."""
+    return int.from_bytes(data[UNIT : UNIT + 8], "little") if data.startswith(_MAGIC) else None
 
 
 class Spaces(NamedTuple):

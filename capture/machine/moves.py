@@ -1,4 +1,4 @@
-"""What moves bytes and threads: loads, stores, atomics, copies, exchanges within a warp, branches and barriers."""
+"""What moves bytes and threads: loads, stores, atomics, copies, exchanges within a warp, branches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     return make(machine, instruction, function) if make else None
 
 
-def _space(instruction: Statement, words: str) -> str:
+def space_of(instruction: Statement, words: str) -> str:
     """The state space that an instruction names; empty where addresses are generic."""
     named = [part for part in instruction.parts[1:] if part.partition("::")[0] in _SPACES]
     rest = {*instruction.parts[1:]} - {*words.split(), *named, instruction.type}
@@ -52,7 +52,7 @@ def _space(instruction: Statement, words: str) -> str:
 
 
 def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
-    space, type_ = _space(instruction, _CACHING), instruction.type
+    space, type_ = space_of(instruction, _CACHING), instruction.type
     target, source = instruction.operands[:2]
     items = target.items if isinstance(target, Vector) else (target,)
     results = [machine.register(item, type_, function) for item in items]
@@ -85,7 +85,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
 
 
 def _store(machine: Machine, instruction: Statement, function: Function) -> Step:
-    space, type_ = _space(instruction, _CACHING), instruction.type
+    space, type_ = space_of(instruction, _CACHING), instruction.type
     target, source = instruction.operands[:2]
     items = source.items if isinstance(source, Vector) else (source,)
     values = [machine.register(item, type_, function) for item in items]
@@ -134,7 +134,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     parts = instruction.parts
     type_ = instruction.type
     operation = next((part for part in parts[1:] if part in (*_ATOMIC, "cas")), "")
-    space = _space(instruction, f"{_CACHING} acq_rel {operation}")
+    space = space_of(instruction, f"{_CACHING} acq_rel {operation}")
     returns = parts[0] == "atom"
     target, place, *given = instruction.operands if returns else (Name("_"), *instruction.operands)
     vector = isinstance(given[0], Vector)
@@ -353,6 +353,12 @@ def _elect(machine: Machine, instruction: Statement, function: Function) -> Step
     return step
 
 
+def _own(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """mapa: an address in a block of the cluster, which is here of one block."""
+    result, source = (machine.register(each, instruction.type, function) for each in instruction.operands[:2])
+    return lambda group: result.put(source.bits.copy(), source.origin, group)
+
+
 def _branch(machine: Machine, instruction: Statement, function: Function) -> Step:
     target = instruction.operands[0]
     assert isinstance(target, Name)
@@ -414,22 +420,6 @@ def _call(machine: Machine, instruction: Statement, function: Function) -> Step:
     return step
 
 
-def _barrier(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """bar.sync, bar.arrive, bar.red and barrier with its words (9.7.13.1)."""
-    words = {*instruction.parts[1:]}
-    if "warp" in words:
-        return lambda _: None
-    if words - {"sync", "arrive", "aligned", "cta"} or not words & {"sync", "arrive"}:
-        raise Unknown(f"{instruction.opcode} is not known")
-    number, *count = (machine.register(operand, "u32", function) for operand in instruction.operands)
-
-    def step(group: ActiveThreads) -> None:
-        expected = count[0].bits if count else None
-        machine.wait(group, number.bits, expected, arrive="arrive" in words)
-
-    return step
-
-
 _MOVES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
     "ld": _load,
     "ldu": _load,
@@ -448,6 +438,5 @@ _MOVES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
     "trap": _trap,
     "brkpt": _trap,
     "call": _call,
-    "bar": _barrier,
-    "barrier": _barrier,
+    "mapa": _own,
 }

@@ -108,6 +108,10 @@ class Order:
         self.clock[warps, OWN] += 1
         self._see(warps)
 
+    def with_copies(self, warps: Array, known: Array) -> None:
+        """Add to what is known that the copies which warps have begun are there."""
+        known[self._agent(warps, COPIES)] = self.clock[warps, COPIES]
+
     def meet(self, warps: Array) -> None:
         """Warps of one block wait for each other: all know what each knows."""
         self.learn(warps, self.known[warps].max(axis=0), self.carried[warps].max(axis=0))

@@ -16,7 +16,7 @@ from ...db.errors import LanemapError
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from ...db.text import spans
-from .memory import LOCAL, SHARED, Memory, Spaces
+from .memory import LOCAL, SHARED, Memory, Spaces, TensorMap
 from .order import OWN, Flights, Order
 from .parse import (
     Function,
@@ -33,8 +33,8 @@ from .parse import (
 )
 from .values import UNSET, ActiveThreads, Register, Tape
 
-#: What a thread does.
-RUNS, WAITS, ENDED = 0, 1, 2
+#: What a thread does. One that polls waits for a phase of an object of mbarrier.
+RUNS, WAITS, ENDED, POLLS = range(4)
 
 #: What an instruction does to the threads of a group.
 Step = Callable[[ActiveThreads], None]
@@ -67,6 +67,27 @@ class Launch(NamedTuple):
     block: Dimensions
     shared: int
     parameters: bytes
+    maps: Sequence[TensorMap] = ()
+
+
+@dataclass
+class Mbarrier:
+    """An object of mbarrier (9.7.13.15): arrivals of each phase, those that it lacks, and bytes that are due.
+
+    ``known`` and ``carried`` are what those who arrived knew, as in ``Order``, and ``done`` that of past phases.
+    """
+
+    index: int
+    count: int
+    pending: int
+    agent: int
+    known: Array
+    carried: Array
+    done: Array
+    done_carried: Array
+    due: int = 0
+    phase: int = 0
+    clock: int = 0
 
 
 @dataclass
@@ -116,6 +137,8 @@ class Machine:
         self.patience = np.zeros(self.threads, np.int64)
         self.barrier = np.zeros((self.threads, 2), np.int64)
         self.arrived: dict[tuple[int, int], int] = {}
+        self.mbarriers: dict[int, Mbarrier] = {}
+        self.polled = np.full(self.threads, -1)
         self.stack: list[Array] = []
         self.returned: dict[int, Callable[[Array], None]] = {}
         self.depth = np.zeros(self.threads, np.int64)
@@ -255,6 +278,11 @@ class Machine:
         """The block and the warp in it of some threads, as an array (threads, 2)."""
         return np.stack([self.block[first], self.number[first] // WARP], axis=1)
 
+    @property
+    def opcode(self) -> str:
+        """The present instruction without operands."""
+        return self.program[self.at][0].opcode
+
     def fault(self, kind: str, threads: Array, words: str) -> None:
         """Note what goes wrong at the present instruction in some threads."""
         first = int(threads[0])
@@ -335,7 +363,7 @@ class Machine:
             while self.log.steps < limit and not self.log.stopped:
                 runs = self.state == RUNS
                 if not runs.any():
-                    if (self.state == WAITS).any():
+                    if (self.state != ENDED).any():
                         self._stuck()
                     return
                 order = self.pc + (self.patience << 32)
@@ -454,8 +482,50 @@ class Machine:
             self.order.meet(np.unique(np.flatnonzero(here) // WARP))
             self.arrived.pop((owner, number), None)
 
+    def add_mbarrier(self, index: int, thread: int, count: int) -> None:
+        """Begin an object of mbarrier at an index of shared memory, which takes so many arrivals."""
+        agent = self.order.barrier(sum(at // self.spaces.shared.size == self.owner[thread] for at in self.mbarriers))
+        none = np.zeros(self.order.known.shape[1], np.int32)
+        self.mbarriers[index] = Mbarrier(index, count, count, agent, none.copy(), none.copy(), none, none)
+
+    def arrive(
+        self, barrier: Mbarrier, threads: Array, number: int, *, drops: bool = False, after_copies: bool = False
+    ) -> None:
+        """Threads arrive, so many times in all, and with them what they know."""
+        warps = np.unique(threads // WARP)
+        known, carried = (each[warps].max(axis=0) for each in (self.order.known, self.order.carried))
+        if after_copies:
+            self.order.with_copies(warps, known)
+        barrier.known, barrier.carried = np.maximum(barrier.known, known), np.maximum(barrier.carried, carried)
+        self.order.tick(warps)
+        if number > barrier.pending:
+            self.fault("barrier", threads, f"more threads arrive than the {barrier.count} of the mbarrier")
+        barrier.pending -= number
+        barrier.count -= number * drops
+        self.turn(barrier)
+
+    def turn(self, barrier: Mbarrier) -> None:
+        """Complete the phase if nothing is missing, and let those who wait for it go on."""
+        if barrier.pending > 0 or barrier.due:
+            return
+        barrier.phase += 1
+        barrier.pending = barrier.count
+        barrier.done, barrier.done_carried = barrier.known.copy(), barrier.carried.copy()
+        self.state[(self.state == POLLS) & (self.polled == barrier.index)] = RUNS
+
+    def poll(self, threads: Array, index: int) -> None:
+        """Threads find the phase of an object incomplete. Who asks again goes on when it is complete."""
+        again = threads[self.polled[threads] == index]
+        self.state[again], self.pc[again] = POLLS, self.at
+        self.polled[threads] = index
+
     def _stuck(self) -> None:
-        waiting = np.flatnonzero(self.state == WAITS)
-        self.at = int(self.pc[waiting[0]]) - 1
-        warps = np.unique(self.number[waiting] // WARP)
-        self.fault("stuck", waiting, f"warps {', '.join(map(str, warps[:8]))} wait for ever")
+        waiting = np.flatnonzero((self.state == WAITS) | (self.state == POLLS))
+        first = waiting[0]
+        polls = self.state[first] == POLLS
+        self.at = int(self.pc[first]) - (not polls)
+        words = f"warps {spans(np.unique(self.number[waiting] // WARP).tolist())} wait for ever"
+        if polls:
+            of = self.mbarriers[int(self.polled[first])]
+            words += f": phase {of.phase} of the mbarrier lacks {of.pending} arrivals and {of.due} bytes"
+        self.fault("stuck", waiting, words)

@@ -16,7 +16,7 @@ from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from ...db.text import counted
 from . import arguments as given_arguments
-from . import arithmetic, moves, product, tensor, warpgroup
+from . import arithmetic, barriers, bulk, moves, product, tensor, warpgroup
 from .arguments import Argument
 from .findings import ANY, RIGHT, Diagnostic, Judge
 from .memory import GLOBAL, Allocated, Memory, lay_out
@@ -40,6 +40,8 @@ _KINDS = {
     "stuck": "deadlock",
     "trap": "trap",
     "descriptor": "no descriptor",
+    "tensor map": "no tensor map",
+    "barrier": "mbarrier",
 }
 
 
@@ -119,10 +121,13 @@ class Trace:
         return f"<pre>{escape(self.text())}</pre>"
 
 
+_BINDERS = (arithmetic.binder, barriers.binder, bulk.binder, moves.binder, tensor.binder, warpgroup.binder)
+
+
 def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
     """What an instruction does. Raises Unknown."""
     try:
-        for binder in (arithmetic.binder, moves.binder, tensor.binder, warpgroup.binder):
+        for binder in _BINDERS:
             if step := binder(machine, instruction, function):
                 return step
     except Unknown:
@@ -175,7 +180,9 @@ def trace(
         )
     globe, symbols = _globe(module, arrays)
     places = {argument.name: place for argument, place in zip(arrays, symbols.places, strict=True)}
-    launch = Launch(grid, block, shared, given_arguments.packed(given, function.parameters, places))
+    by_name = {argument.name: argument for argument in arrays}
+    maps = [given_arguments.tensor_map(argument, by_name, places) for argument in given if argument.map]
+    launch = Launch(grid, block, shared, given_arguments.packed(given, function.parameters, places), maps)
     tape, log = Tape(1 + sum(prod(argument.shape) for argument in arrays)), Log()
     together = max(_TOGETHER // prod(block), 1)
     unknown: dict[str, str] = {}

@@ -64,6 +64,58 @@ def test_a_mistake_with_wgmma_is_named(nvcc, database, old, new, words):
     assert words in found.text()
 
 
+TMA = ["A=f16[128,256]", "B=f16[64,256]", "C=f32[128,64]", "mA=map(A,box=64x64,swizzle=128B)"]
+TMA += ["mB=map(B,box=64x64,swizzle=128B)", "mC=map(C,box=64x64)", "K=256"]
+
+
+def tma(database, text, given=TMA):
+    return database.trace(text, given, FORMULA, block=160, grid=(1, 2))
+
+
+def test_a_warp_that_copies_for_others_is_right(nvcc, database):
+    found = tma(database, nvcc("tma", "sm_90a"))
+    assert found.ok, found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            "fence.proxy.async.shared::cta;",
+            "",
+            "race: cp reads what st of tma.cu:79 writes, and nothing orders the two",
+        ),
+        ("bar.sync 1, 128;", "", "race: cp reads what st of tma.cu:79 writes, and nothing orders the two"),
+        (", 16384;", ", 16386;", "wait for ever: phase 0 of the mbarrier lacks 0 arrivals and 2 bytes"),
+        (", 16384;", ", 8192;", "race: wgmma reads what cp of tma.cu:22 writes, and nothing orders the two"),
+        ("@done bra.uni over", "bra.uni over", "race: wgmma reads what cp of tma.cu:22 writes"),
+        ("mbarrier.init", "mbarrier.inval", "mbarrier that nobody has initialised"),
+        ("wgmma.wait_group.sync.aligned 0;", "", "race: cp writes what wgmma of tma.cu:63 still uses"),
+        ("], 128;", "], 64;", "mbarrier: more threads arrive than the 64 of the mbarrier"),
+    ],
+)
+def test_a_mistake_with_copies_in_bulk_is_named(nvcc, database, old, new, words):
+    text = nvcc("tma", "sm_90a")
+    assert old in text
+    assert words in tma(database, text.replace(old, new)).text()
+
+
+def test_a_tensor_map_that_does_not_fit_is_named(nvcc, database):
+    text = nvcc("tma", "sm_90a")
+    other = [each.replace("swizzle=128B", "swizzle=64B").replace("64x64,", "64x32,") for each in TMA]
+    assert not tma(database, text, other).ok
+    for old, new, words in [
+        ("map(A,", "map(X,", "a map of X: the arrays are A, B, C"),
+        ("box=64x64,", "box=64,", "a box of A has 2 extents, not 1"),
+        ("128B", "64B", "a line of a box of A has 128 bytes: swizzle=64B takes 64"),
+        ("64x64", "64x65", "lines of a box of A are multiples of 16 bytes"),
+        ("box", "boxes", "is no tensor map: write tA=map(A,box=64x64,swizzle=128B)"),
+    ]:
+        with pytest.raises(lanemap.LanemapError) as refused:
+            tma(database, text, [each.replace(old, new) for each in TMA])
+        assert words in str(refused.value)
+
+
 def mutants(text, random, count):
     """The kernel with one number changed, two registers of an instruction exchanged, or a wait left out."""
     lines = text.splitlines()

@@ -163,7 +163,7 @@ def test_a_run_that_does_not_end_is_stopped():
 
 def test_a_barrier_that_not_all_reach_is_a_deadlock():
     found = product("    @!%second bra LOADED;", "    @!%second bar.sync 1, 64;\n    @!%second bra LOADED;")
-    assert "deadlock: warps 0, 1 wait for ever" in found.text()
+    assert "deadlock: warps 0-1 wait for ever" in found.text()
 
 
 @pytest.mark.parametrize(
@@ -208,3 +208,9 @@ def test_the_check_raises_with_the_findings():
     with pytest.raises(AssertionError, match="regs 1 and 2 are exchanged"):
         product("{%a0, %a1, %a2, %a3}", "{%a0, %a2, %a1, %a3}").check()
     product().check()
+
+
+def test_a_number_before_arrays_is_no_element():
+    text = PRODUCT.replace("entry gemm(", "entry gemm(.param .u32 first, ")
+    found = run(text, ["first=1", *ARGUMENTS], FORMULA, block=64)
+    assert found.ok, found

@@ -1,0 +1,159 @@
+"""What threads wait for: barriers of a block, and objects of mbarrier with their phases (9.7.13)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...db.isa.instructions import WARP
+from ...db.layout.algebra import Array
+from .moves import space_of
+from .parse import Function, Name, Statement
+from .schedule import Machine, Mbarrier, Step, Unknown
+from .values import ActiveThreads
+
+#: Bytes of an object of mbarrier.
+_OBJECT = 8
+
+#: The barrier that all threads of a cluster have, which is here of one block, behind those of the block.
+_OF_CLUSTER = 16
+
+_WORDS = "sync arrive aligned cta release acquire relaxed cluster parity expect_tx complete_tx noComplete noinc"
+
+
+def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
+    """What an instruction that waits or signals does; None where it is of another kind."""
+    parts = instruction.parts
+    if parts[0] in ("bar", "barrier"):
+        return _barrier(machine, instruction, function)
+    if parts[:3] == ("cp", "async", "mbarrier"):
+        return _after_copies(machine, instruction, function)
+    if parts[0] != "mbarrier":
+        return None
+    make = {"test_wait": _wait, "try_wait": _wait, "init": _init, "inval": _init}.get(parts[1], _signal)
+    return make(machine, instruction, function)
+
+
+def _barrier(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """bar.sync, bar.arrive, and barrier with its words (9.7.13.1), also of the cluster (9.7.13.3)."""
+    words = {*instruction.parts[1:]}
+    if "warp" in words:
+        return lambda _: None
+    if "cluster" in words:
+        if "arrive" in words:
+            return lambda _: None
+        return lambda group: machine.wait(group, np.full(machine.threads, _OF_CLUSTER), None)
+    if words - {"sync", "arrive", "aligned", "cta"} or not words & {"sync", "arrive"}:
+        raise Unknown(f"{instruction.opcode} is not known")
+    number, *count = (machine.register(operand, "u32", function) for operand in instruction.operands)
+
+    def step(group: ActiveThreads) -> None:
+        expected = count[0].bits if count else None
+        machine.wait(group, number.bits, expected, arrive="arrive" in words)
+
+    return step
+
+
+def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """mbarrier.init and inval."""
+    space, addresses = space_of(instruction, "init inval"), machine.addresses(instruction.operands[0], function)
+    starts = instruction.parts[1] == "init"
+    count = machine.register(instruction.operands[1], "u32", function) if starts else None
+
+    def step(group: ActiveThreads) -> None:
+        threads = np.flatnonzero(group.mask)
+        for _, index, who in machine.access(space, addresses()[0][threads], _OBJECT, threads):
+            for at, thread in zip(index.tolist(), who.tolist(), strict=True):
+                if count is None:
+                    machine.mbarriers.pop(at, None)
+                else:
+                    machine.add_mbarrier(at, thread, int(count.bits[thread]))
+
+    return step
+
+
+def reached(machine: Machine, space: str, address: Array, threads: Array) -> list[tuple[Mbarrier, Array]]:
+    """The objects at some addresses, each with the threads that name it. Notes where there is none."""
+    found = []
+    for _, index, who in machine.access(space, address, _OBJECT, threads):
+        for at in np.unique(index).tolist():
+            here = who[index == at]
+            if at in machine.mbarriers:
+                found.append((machine.mbarriers[at], here))
+            else:
+                machine.fault("unset", here, f"{machine.opcode} of a mbarrier that nobody has initialised")
+    return found
+
+
+def _signal(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """mbarrier.arrive, arrive_drop, expect_tx and complete_tx, and arrive with expect_tx (9.7.13.15)."""
+    kind = instruction.parts[1]
+    expects = "expect_tx" in instruction.parts
+    if kind not in ("arrive", "arrive_drop", "expect_tx", "complete_tx"):
+        raise Unknown(f"{instruction.opcode} is not known")
+    arrives = kind.startswith("arrive")
+    space = space_of(instruction, f"{_WORDS} {kind}")
+    operands = [*instruction.operands]
+    token = operands.pop(0) if arrives and isinstance(operands[0], Name) else Name("_")
+    result = machine.register(token, "b64", function)
+    addresses = machine.addresses(operands[0], function)
+    amount = machine.register(operands[1], "u32", function) if operands[1:] else None
+
+    def step(group: ActiveThreads) -> None:
+        threads, tokens = np.flatnonzero(group.mask), result.bits.copy()
+        for barrier, who in reached(machine, space, addresses()[0][threads], threads):
+            tokens[who] = barrier.phase
+            number = len(who) if amount is None else int(amount.bits[who].sum())
+            if expects or kind == "complete_tx":
+                barrier.due += number if expects else -number
+            if arrives:
+                machine.arrive(barrier, who, len(who) if expects else number, drops=kind == "arrive_drop")
+            else:
+                machine.turn(barrier)
+        result.put(tokens, None, group)
+
+    return step
+
+
+def _after_copies(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """cp.async.mbarrier.arrive: threads arrive when all copies that they have begun are there (9.7.13.15.16)."""
+    space = space_of(instruction, f"{_WORDS} async mbarrier")
+    addresses = machine.addresses(instruction.operands[0], function)
+
+    def step(group: ActiveThreads) -> None:
+        threads = np.flatnonzero(group.mask)
+        for barrier, who in reached(machine, space, addresses()[0][threads], threads):
+            if "noinc" not in instruction.parts:
+                barrier.pending += len(who)
+            machine.arrive(barrier, who, len(who), after_copies=True)
+
+    return step
+
+
+def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """mbarrier.test_wait and try_wait, which here waits as long as it takes (9.7.13.15.16)."""
+    space = space_of(instruction, f"{_WORDS} test_wait try_wait")
+    target, place, phase = instruction.operands[:3]
+    parity, tries = "parity" in instruction.parts, instruction.parts[1] == "try_wait"
+    result = machine.register(target, "pred", function)
+    given = machine.register(phase, "u32" if parity else "b64", function)
+    addresses = machine.addresses(place, function)
+
+    def step(group: ActiveThreads) -> None:
+        threads, done = np.flatnonzero(group.mask), np.zeros(machine.threads, bool)
+        machine.patience[threads] += 1
+        lost = group.mask.copy()
+        for barrier, who in reached(machine, space, addresses()[0][threads], threads):
+            own = given.bits[who] & np.array(1, given.bits.dtype)
+            over = own != barrier.phase & 1
+            done[who] = over
+            machine.polled[who[over]] = -1
+            if over.any():
+                machine.order.learn(np.unique(who[over] // WARP), barrier.done, barrier.done_carried)
+            if tries:
+                machine.poll(who[~over], barrier.index)
+            lost[who] = False
+        result.put(done, None, group)
+        if lost.any():
+            machine.stop(lost)  # nothing ever wakes who waits for what is no mbarrier
+
+    return step

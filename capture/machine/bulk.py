@@ -1,0 +1,172 @@
+"""Bulk copies: many bytes, or a box of a tensor, between global and shared memory (9.7.9.25.4, 9.7.9.25.5, 5.5).
+
+A copy is done where it is issued, but nobody may touch what it writes before a wait for the mbarrier that it completes
+on, and what it reads before a wait for its group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...db.isa.instructions import WARP
+from ...db.layout.algebra import Array
+from ...db.layout.shared import swizzle
+from .barriers import reached
+from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
+from .order import BULK
+from .parse import Function, MemoryOperand, Number, Operand, Statement, Vector
+from .schedule import Machine, Step, Unknown
+from .values import NONE, ActiveThreads
+
+#: What a swizzled or a tiled copy in shared memory begins at a multiple of (5.5.7).
+_ALIGNMENT = 128
+
+_COMPLETES = "mbarrier::complete_tx::bytes"
+_KNOWN = {"global", "shared::cta", "shared::cluster", _COMPLETES, "bulk_group", "tile", "tensor", "L2::cache_hint"}
+_KNOWN |= {f"{rank}d" for rank in range(1, 6)}
+
+
+class _Side(NamedTuple):
+    """The units of a copy in global memory: where each begins, whether the tensor has it, and how shared memory does.
+
+    ``mode`` is the swizzling mode, and empty of a copy that is no tensor's.
+    """
+
+    units: Array
+    inside: Array
+    mode: str
+
+
+def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
+    """What a bulk copy, or a wait for some, does; None where an instruction is of another kind."""
+    parts = instruction.parts
+    if parts[:3] != ("cp", "async", "bulk"):
+        return None
+    words = {*parts[3:]}
+    if words & {"commit_group", "wait_group"}:
+        return _groups(machine, instruction)
+    if "prefetch" in words:
+        return lambda _: None
+    if unknown := words - _KNOWN:
+        raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(unknown))}")
+    if "global" not in words:
+        raise Unknown(f"{instruction.opcode} is not known: neither side is global memory")
+    return _copy(machine, instruction, function, loads=_COMPLETES in words, tiled="tensor" in words)
+
+
+def _groups(machine: Machine, instruction: Statement) -> Step:
+    """cp.async.bulk.commit_group and wait_group."""
+    commits = "commit_group" in instruction.parts
+    pending = instruction.operands[0] if instruction.operands else Number(0)
+    assert isinstance(pending, Number)
+
+    def step(group: ActiveThreads) -> None:
+        warps = np.unique(np.flatnonzero(group.mask) // WARP)
+        if commits:
+            machine.order.commit(warps, BULK)
+        else:
+            machine.order.arrived(warps, pending.number, BULK)
+
+    return step
+
+
+def _copy(machine: Machine, instruction: Statement, function: Function, *, loads: bool, tiled: bool) -> Step:
+    """cp.async.bulk: what one thread copies, unit by unit."""
+    first, second, *rest = instruction.operands
+    inner, outer = (first, second) if loads else (second, first)
+    size = rest.pop(0) if not tiled else None
+    barrier = machine.addresses(rest[0], function) if loads else None
+    within = machine.addresses(inner, function)
+    side = _box(machine, outer, function) if tiled else _bytes(machine, outer, size, function)
+    globe, shared = machine.spaces.globe, machine.spaces.shared
+
+    def copy(thread: int) -> None:
+        found, start = side(thread), int(within()[0][thread])
+        if found is None:
+            return
+        units, inside, mode = found
+        who = np.full(len(units), thread)
+        at = _within(machine, start, thread, mode, len(units))
+        if at is None:
+            return
+        if not loads:
+            data, origin = shared.load(at, UNIT)
+            machine.reads(shared, at, UNIT, who, by=BULK)
+            globe.store(units[inside], data[inside], origin[inside])
+            return
+        assert barrier is not None
+        data, origin = globe.load(np.where(inside, units, 0), UNIT)
+        shared.store(at, np.where(inside[:, None], data, 0), np.where(inside[:, None], origin, NONE))
+        for object_, _ in reached(machine, "shared", barrier()[0][[thread]], np.array([thread])):
+            object_.clock += 1
+            machine.writes(shared, at, UNIT, who, by=BULK, agent=object_.agent, clock=object_.clock)
+            object_.known[object_.agent] = object_.carried[object_.agent] = object_.clock
+            object_.due -= UNIT * len(units)
+            machine.turn(object_)
+
+    def step(group: ActiveThreads) -> None:
+        for thread in np.flatnonzero(group.mask).tolist():
+            copy(thread)
+
+    return step
+
+
+def _bytes(
+    machine: Machine, operand: Operand, size: Operand | None, function: Function
+) -> Callable[[int], _Side | None]:
+    """What gives the units in global memory of a copy of consecutive bytes."""
+    assert size is not None
+    addresses, count = machine.addresses(operand, function), machine.register(size, "u32", function)
+
+    def units(thread: int) -> _Side | None:
+        length, who = int(count.bits[thread]), np.array([thread])
+        if length % UNIT:
+            machine.fault("alignment", who, f"{machine.opcode} of {length} bytes, which is no multiple of {UNIT}")
+            return None
+        for _, index, _ in machine.access("global", addresses()[0][who], length, who, align=UNIT):
+            if len(index):
+                return _Side(index[0] + np.arange(0, length, UNIT), np.ones(length // UNIT, bool), "")
+        return None
+
+    return units
+
+
+def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[int], _Side | None]:
+    """What gives the units in global memory of a box, whose coordinates stand behind the address of its tensor map."""
+    assert isinstance(operand, MemoryOperand)
+    (start,) = operand.more
+    assert isinstance(start, Vector)
+    coordinates = [machine.register(item, "b32", function) for item in start.items]
+    addresses, local = machine.addresses(operand, function), machine.spaces.local
+
+    def units(thread: int) -> _Side | None:
+        address = int(addresses()[0][thread])
+        at = address - (LOCAL if address >= LOCAL else 0)
+        data = local.data[thread * local.size + at :][:MAP_SIZE] if 0 <= at < local.size else local.data[:0]
+        number = map_number(data.tobytes())
+        if number is None or len(machine.launch.maps[number].box) != len(coordinates):
+            words = f"{machine.opcode} with {len(coordinates)} coordinates names no tensor map of so many dimensions"
+            machine.fault("tensor map", np.array([thread]), words)
+            return None
+        found = machine.launch.maps[number]
+        begin = np.array([int(each.bits.view("i4")[thread]) for each in reversed(coordinates)])
+        place, inside = found.units(begin)
+        return _Side(place + found.address - GLOBAL, inside, found.swizzle)
+
+    return units
+
+
+def _within(machine: Machine, start: int, thread: int, mode: str, count: int) -> Array | None:
+    """Where the units of a copy lie in shared memory; None where they cannot."""
+    who = np.array([thread])
+    align = _ALIGNMENT if mode else UNIT
+    shared = machine.spaces.shared
+    for memory, index, _ in machine.access("shared", np.array([start]), count * UNIT, who, align=align):
+        if len(index):
+            base = int(machine.owner[thread]) * memory.size
+            at = index[0] - base + np.arange(count) * UNIT
+            return base + np.minimum(swizzle(mode)(at), shared.size - UNIT) if mode else base + at
+    return None
