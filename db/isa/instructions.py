@@ -426,6 +426,12 @@ class Slots:
 
     registers: int
     slots: int
+    register_bits: int
+
+    @property
+    def slot_bits(self) -> int:
+        """Width of one slot. Wider than the type for 4- and 6-bit types that sit in an 8-bit container."""
+        return self.register_bits // self.slots
 
     @property
     def per_thread(self) -> int:
@@ -452,11 +458,6 @@ class Operand(Slots):
     slots: int
     threads: int
     register_bits: int
-
-    @property
-    def slot_bits(self) -> int:
-        """Width of one slot."""
-        return self.register_bits // self.slots
 
     @property
     def size(self) -> int:

@@ -258,11 +258,6 @@ class Fragment(instructions.Slots):
         return instructions.chunk(*self.key[:3])
 
     @property
-    def slot_bits(self) -> int:
-        """Width of one slot. Wider than the type for 4- and 6-bit types that sit in an 8-bit container."""
-        return self.register_bits // self.slots
-
-    @property
     def occupied_bits(self) -> range:
         """The bits of its slot that an element occupies, usually all: as claimed, or else as the instruction does."""
         if self.first_bit is None:
