@@ -33,11 +33,11 @@ from __future__ import annotations
 
 import sys
 
-if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m") == "lanemap" and not sys.flags.safe_path:
+from .db import interruption
+
+if interruption.BY_MODULE and not sys.flags.safe_path:
     # As for the command, modules do not come from the current folder: a copy.py there is not Python's.
     del sys.path[0]
-
-from .db import interruption
 
 # isort: split
 import os

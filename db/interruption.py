@@ -3,8 +3,8 @@
 The package imports this module before any other. Outside the command, in Python, an interruption raises as usual.
 """
 
+import _signal  # type: ignore[import-not-found] # signal imports enum, and takes long enough to be interrupted
 import os
-import signal
 import sys
 
 
@@ -13,8 +13,9 @@ def stop(*_: object) -> None:
     os._exit(130)
 
 
+#: Whether this is ``python -m lanemap``, with whatever options of Python, while Python looks for the module.
+BY_MODULE = sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m") == "lanemap"
+
 _program = os.path.split(sys.argv[0])[1].partition(".")[0]  # without pathlib, which takes as long as all of this
-if (sys.orig_argv[1:3] == ["-m", "lanemap"] or _program == "lanemap") and (
-    signal.getsignal(signal.SIGINT) is signal.default_int_handler
-):
-    signal.signal(signal.SIGINT, stop)
+if (BY_MODULE or _program == "lanemap") and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, stop)

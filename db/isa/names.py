@@ -188,7 +188,7 @@ class Query:
     @cached_property
     def _of_kind(self) -> Mapping[str, str]:
         """The first token of each kind."""
-        return {kind: token for token, kind in reversed(self.tokens.items())}
+        return {kind: token for token, kind in reversed([*self.tokens.items()])}
 
     @cached_property
     def forms(self) -> Sequence[Form]:

@@ -170,7 +170,8 @@ def test_an_interruption_of_the_start_is_no_traceback(built, tmp_path, module):
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path, "INTERRUPT_AT": module, "LANEMAP_DB": str(built)}
     script = Path(sysconfig.get_path("scripts")) / "lanemap"
-    for command in ([sys.executable, "-m", "lanemap", "list"], [script, "list"]):
+    runs = ([sys.executable, "-m", "lanemap"], [sys.executable, "-u", "-mlanemap"], [script])
+    for command in ([*run, "list"] for run in runs):
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
     if module != "lanemap.cli.look":
