@@ -9,7 +9,7 @@ so they are measured where B can be an identity, and verified for every other N.
 A move runs on memory that holds the numbers of its own places, in binary, one digit per pattern, since narrow elements
 hold no more. A load brings the number of a place in memory into each slot. A store runs on slots that hold their
 numbers, and memory then shows where each went. One address names a row of an 8 x 8 matrix, and lane 8 i + j names row j
-of matrix i + 1 (9.7.14.5.15); which lanes matter is measured.
+of matrix i + 1 (9.7.16.5.15); which lanes matter is measured.
 """
 
 from collections.abc import MutableMapping

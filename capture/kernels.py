@@ -282,7 +282,7 @@ def in_registers(form: Form) -> dict[str, int | None]:
 
 
 def descriptor_lines(form: Form, role: str, name: str, address: str) -> list[str]:
-    """The matrix descriptor of an operand in shared memory, with K innermost and no swizzle (9.7.15.5.1.2.2)."""
+    """The matrix descriptor of an operand in shared memory, with K innermost and no swizzle (9.7.17.5.1.2.2)."""
     offsets = descriptor_offsets(form, role)
     return [
         f"shr.u32 %pick, {address}, 4;",

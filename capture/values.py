@@ -17,7 +17,7 @@ from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, by_rule
 from ..db.layout.structure import expect_ranges
 
-#: Rows, and bytes of each row, of a core matrix (9.7.15.5.1.2).
+#: Rows, and bytes of each row, of a core matrix (9.7.17.5.1.2).
 _CORE = 8, 16
 
 #: Bytes of a row of an 8 x 8 matrix of 16-bit elements, which one address names.

@@ -81,6 +81,7 @@ def list_(
     shape: str | None = None,
     type: list[str] | None = None,
     role: str | None = None,
+    vendor: Annotated[str | None, "Only instructions of this vendor."] = None,
     format: Format = Format.TABLE,
     db: str | None = None,
 ) -> None:
@@ -96,9 +97,9 @@ def list_(
     filters = {"instruction": instruction, "shape": shape, "type": type, "role": role}
     if source is None and what in (What.FRAGMENTS, What.ERRATA):
         source = DEFAULT_SOURCE
-    if what is What.SOURCES and (named := [name for name, value in filters.items() if value]):
+    if what is What.SOURCES and (named := [name for name, value in {**filters, "vendor": vendor}.items() if value]):
         raise LanemapError(f"--{named[0]} is not for sources: list fragments --{named[0]} says what a source has of it")
-    queries = [Query(shape, type_, role, instruction, source=source) for type_ in type or (None,)]
+    queries = [Query(shape, type_, role, instruction, source=source, vendor=vendor) for type_ in type or (None,)]
     with open_database(db) as database:
         if what is What.SOURCES:
             rows = sources(database, *queries)

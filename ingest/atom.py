@@ -4,7 +4,7 @@ A layout of an atom takes (thread, value) to an index into the operand, leftmost
 and B is N x K, the transpose of PTX's K x N. Values fill a thread's registers in order, low bits first.
 
 The layout of a copy takes (thread, bit) to a bit of the tile. On the memory side each thread names 16 bytes of it, a
-row; lane R i + j names row j of matrix i + 1, where a matrix has R rows (PTX ISA 9.7.14.5.15). So the row and the
+row; lane R i + j names row j of matrix i + 1, where a matrix has R rows (PTX ISA 9.7.16.5.15). So the row and the
 column of what a register holds are those of the bytes from which its bits come, whatever the order of the tile. Tensor
 Memory has an address for each bit instead.
 """
@@ -91,7 +91,7 @@ def block_scales(of: Form, role: str, layout: Sum, chosen: Sequence[int | None],
         of: the instruction.
         role: SFA or SFB.
         layout: takes (thread, k) to an index into M x K, or N x K.
-        chosen: byte-id and thread-id, which say in which of four bytes and four lanes the scales are (9.7.14.3).
+        chosen: byte-id and thread-id, which say in which of four bytes and four lanes the scales are (9.7.16.3).
         origin: where the layout was found.
 
     Raises:
@@ -209,7 +209,7 @@ def tensor_memory(key: Key, held: Sum, values: Sum, origin: str) -> Fragment:
 def _held(key: Key, held: NDArray[Any], origin: str, memory: NDArray[Any] | None = None) -> Fragment:
     """The registers of a move, with memory in the order of the tile, or with bytes that each thread names."""
     ((rows, columns), _), of = _tile(key), operand(key)
-    # A matrix that can only be moved transposed has an address for each column (9.7.14.5.16).
+    # A matrix that can only be moved transposed has an address for each column (9.7.16.5.16).
     turned = rows * of.slot_bits == _ROW_BITS > columns * of.slot_bits
     lines = columns if turned else rows
     if not turned and (size := columns * of.slot_bits) != _ROW_BITS:

@@ -1,4 +1,4 @@
-"""What instructions compute, thread by thread: a table of rules, and how bytes keep their origins (9.7.1 to 9.7.9).
+"""What instructions compute, thread by thread: a table of rules, and how bytes keep their origins (9.7.1 to 9.7.10).
 
 A number that is computed from one element has the origin of that element. Of bits, each byte of the result comes from
 the operands on whose byte it depends.
@@ -514,7 +514,7 @@ _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
 def _convert(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """cvt: to another type, of one number, or of two that are packed (9.7.9.22)."""
+    """cvt: to another type, of one number, or of two that are packed (9.7.10.22)."""
     *words, to, of = instruction.parts[1:]
     rest = {*words} - {"rn", "rz", "rm", "rp", "rna", "ftz", "sat", "satfinite", "relu", *_ROUND}
     if rest:

@@ -196,7 +196,7 @@ def _turns(index: Array) -> list[Array]:
 
 
 def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """cp.async: bytes from global to shared memory, zeros beyond those that the source has (9.7.9.25.3)."""
+    """cp.async: bytes from global to shared memory, zeros beyond those that the source has (9.7.10.25.3)."""
     parts = instruction.parts
     if parts[:2] != ("cp", "async") or parts[2] not in ("ca", "cg", "commit_group", "wait_group", "wait_all"):
         raise Unknown(f"{instruction.opcode} is not known")
@@ -244,7 +244,7 @@ def _groups(machine: Machine, instruction: Statement) -> Step:
 
 
 def _shuffle(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """shfl.sync (9.7.9.6)."""
+    """shfl.sync (9.7.10.6)."""
     kind = instruction.parts[2]
     target, source, *rest = instruction.operands
     first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)

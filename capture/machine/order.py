@@ -138,7 +138,7 @@ class Order:
 
 @dataclass
 class Flights:
-    """Registers that wgmma still reads or writes, and which warps have fenced theirs before it (9.7.15.4)."""
+    """Registers that wgmma still reads or writes, and which warps have fenced theirs before it (9.7.17.4)."""
 
     warps: int
     registers: dict[Register, Array] = field(default_factory=dict)

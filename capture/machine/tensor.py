@@ -211,7 +211,7 @@ def _space(instruction: Statement) -> str:
 
 
 def _tile(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
-    """wmma.load and wmma.store: a matrix in memory, whose rows or columns are a stride apart (9.7.14.4.3)."""
+    """wmma.load and wmma.store: a matrix in memory, whose rows or columns are a stride apart (9.7.16.4.3)."""
     first, second, *stride = instruction.operands
     vector, address = (second, first) if form.stores else (first, second)
     registers = registers_of(machine, vector, form, form.role, function)

@@ -1,4 +1,4 @@
-"""wgmma: a warpgroup multiplies what descriptors name in shared memory, while its threads go on (9.7.15).
+"""wgmma: a warpgroup multiplies what descriptors name in shared memory, while its threads go on (9.7.17).
 
 A product is computed where it is issued, but nobody may touch its registers, and what it reads, before a wait.
 """
@@ -68,7 +68,7 @@ class _Matrix(NamedTuple):
 
 
 def _multiply(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """wgmma.mma_async: D = A x B, or D = A x B + D where a predicate says so (9.7.15.5.2)."""
+    """wgmma.mma_async: D = A x B, or D = A x B + D where a predicate says so (9.7.17.5.2)."""
     form = _forms().get(instruction.opcode)
     if form is None:
         raise Unknown(f"{instruction.opcode} is not known")

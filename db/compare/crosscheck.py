@@ -219,7 +219,7 @@ def evidence(left: Source, sources: Iterable[Source], shipped: Collection[str] =
     """The best evidence for each fragment of a source, see ``lookup.choose``.
 
     Of an instruction and shape a judge is heard that contradicts no earlier one, and that counts rows, columns and
-    depth as they do, see ``verdict.counts_alike``. Where each architecture has layouts of its own (9.7.14.4.1), one
+    depth as they do, see ``verdict.counts_alike``. Where each architecture has layouts of its own (9.7.16.4.1), one
     capture judges the whole instruction: of an import, which may be of any architecture, the capture that has most of
     its layouts, and of a capture another one of its architecture.
     """
@@ -394,7 +394,7 @@ def _target(source: Source) -> str | None:
 def _compared(left: Source, right: Source) -> Comparison:
     """Two sources compared, without wmma if they were measured on different architectures.
 
-    PTX leaves those layouts to each architecture (9.7.14.4.1): two that differ are both right.
+    PTX leaves those layouts to each architecture (9.7.16.4.1): two that differ are both right.
     """
     apart = len({_target(side) for side in (left, right) if side.kind == "capture"}) > 1
     sides = (

@@ -1,4 +1,4 @@
-"""Windows of columns: what a sparse A and its metadata E claim, and whether metadata can select it (9.7.14.6.1).
+"""Windows of columns: what a sparse A and its metadata E claim, and whether metadata can select it (9.7.16.6.1).
 
 An element whose column metadata chooses stands for a window of columns. A source may name the columns of one choice.
 """

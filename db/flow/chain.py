@@ -467,7 +467,7 @@ def _renumbered(held: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
 def through_movmatrix(moved: Chain) -> list[Transposed] | None:
     """How movmatrix makes each register of a chain from one register of D; None if it cannot.
 
-    movmatrix returns the transpose of its operand (9.7.14.5.17). A D of 32 bits is packed first, see ``as_half_pairs``.
+    movmatrix returns the transpose of its operand (9.7.16.5.17). A D of 32 bits is packed first, see ``as_half_pairs``.
     """
     before, after = moved.movmatrix or (None, None)
     if before is None or after is None or instruction(before.instruction).vendor is not moved.vendor:

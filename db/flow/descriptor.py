@@ -1,4 +1,4 @@
-"""Matrix descriptors: the word with which wgmma reads a tile in shared memory, and what it reads (9.7.15.5.1.2).
+"""Matrix descriptors: the word with which wgmma reads a tile in shared memory, and what it reads (9.7.17.5.1.2).
 
 The tile has its atoms packed without gaps, first along K. A tensor map writes it with one copy: its innermost dimension
 is a line, then come the lines of an atom, the atoms along K, and those along M or N.

@@ -1,4 +1,4 @@
-"""Sparsity metadata: which columns the words of operand E select for the compressed A, and back (PTX ISA 9.7.14.6.1).
+"""Sparsity metadata: which columns the words of operand E select for the compressed A, and back (PTX ISA 9.7.16.6.1).
 
 A row of A is cut into chunks, and the metadata names the columns of each chunk that are stored. Columns and words here
 are numpy arrays: columns in the order of the elements of the A fragment, words in the order of the lanes.

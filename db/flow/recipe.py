@@ -1,6 +1,6 @@
 """Recipes for loading an operand from shared memory with ldmatrix, or storing it there with stmatrix.
 
-ldmatrix and stmatrix move rows of memory, 16 bytes each, whose addresses lanes pass (9.7.14.5.15, 9.7.14.5.16). Their
+ldmatrix and stmatrix move rows of memory, 16 bytes each, whose addresses lanes pass (9.7.16.5.15, 9.7.16.5.16). Their
 fragments say which bits of which row are in which bits of which register, and so does that of the operand. From these
 the addresses follow, or two of them contradict each other and the move cannot do it.
 """
@@ -94,7 +94,7 @@ class Recipe(Told):
     def shift(self) -> int:
         """By how many bits each register must be shifted left after the moves.
 
-        Widening leaves elements in the lowest bits of each slot, but e2m1 occupies the central ones (9.7.14.5.14).
+        Widening leaves elements in the lowest bits of each slot, but e2m1 occupies the central ones (9.7.16.5.14).
         """
         return self.operand.occupied_bits.start if _widened(self.moves[0], self.operand) else 0
 

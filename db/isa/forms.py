@@ -1,9 +1,9 @@
 """The table of forms: one row for each mnemonic of an instruction, with its shape, types and targets.
 
 A new form is a new row. A row of the file stands for several: the words of a text are choices, and a list is one value.
-Most look-ups need few forms, so that only the rows are expanded that may have them. Sources: PTX ISA 9.7.14.4 (wmma),
-9.7.14.5.14 (mma), 9.7.14.5.15 to 9.7.14.5.17 (matrix moves), 9.7.14.6.3 (mma.sp), 9.7.15.2 (wgmma), 9.7.16.8.3 and
-9.7.16.8.4 (Tensor Memory).
+Most look-ups need few forms, so that only the rows are expanded that may have them. Sources: PTX ISA 9.7.16.4 (wmma),
+9.7.16.5.14 (mma), 9.7.16.5.15 to 9.7.16.5.17 (matrix moves), 9.7.16.6.3 (mma.sp), 9.7.17.2 (wgmma), 9.7.18.8.3 and
+9.7.18.8.4 (Tensor Memory).
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 An ``Instruction`` is a row for each name, with the threads that execute it and what its operands are. What follows
 from it and from a shape and a type, such as register counts, is derived. Its forms are rows of their own. Sources: PTX
-ISA 9.7.14 (mma, mma.sp, wmma, matrix moves), 9.7.15 (wgmma), 9.7.16.8 (Tensor Memory).
+ISA 9.7.16 (mma, mma.sp, wmma, matrix moves), 9.7.17 (wgmma), 9.7.18.8 (Tensor Memory).
 """
 
 import re
@@ -34,7 +34,7 @@ WARPGROUP = 128
 _NAMED = {axis: (name, "16x256b") for axis, name in (("l", "memory lane"), ("c", "column"))}
 _NAMED |= {axis: (name, "2:4") for axis, name in (("t", "thread"), ("e", "element"))}
 
-#: Lanes and bits of each, and whether there are two of it (9.7.16.8.3).
+#: Lanes and bits of each, and whether there are two of it (9.7.18.8.3).
 _TENSOR_MEMORY = re.compile(r"(16|32)x(32|64|128|256)b(x2)?")
 AXES = re.compile(r"([mnk])([0-9]+)")
 _SCALES = re.compile(r"scale_vec::([124])X", re.IGNORECASE)
@@ -207,7 +207,7 @@ def computations(name: str, shape: str, type: str, qualifiers: str | None = None
 def copies(name: str, shape: str, type: str, role: str) -> int:
     """How often an instruction holds each element of an operand.
 
-    A and B of wmma with f16 have eight registers whatever the shape (9.7.14.4.1); everything else is held once.
+    A and B of wmma with f16 have eight registers whatever the shape (9.7.16.4.1); everything else is held once.
     """
     row, held = instruction(name), f"{type} {role}"
     if held not in row.registers:
@@ -338,7 +338,7 @@ def element_width(type: str, role: str, slot_bits: int) -> int | None:
 
 
 def occupied_bits(name: str, type: str, slot_bits: int) -> range:
-    """The bits of its slot that an element has: all of them, but for narrow floats in 8 bits (9.7.14.5.14, 9.7.14.6.3).
+    """The bits of its slot that an element has: all of them, but for narrow floats in 8 bits (9.7.16.5.14, 9.7.16.6.3).
 
     >>> occupied_bits("mma", "e2m1", 8)
     range(2, 6)
@@ -353,7 +353,7 @@ class Sparsity(NamedTuple):
     """How a chunk of columns is stored: ``width`` columns, of which indices select runs of ``group`` columns.
 
     ``indices`` gives, for each valid 4-bit vector of metadata, the index in each of its fields, low bits first
-    (9.7.14.6.1).
+    (9.7.16.6.1).
     """
 
     title: str

@@ -1,6 +1,6 @@
 """Names of instructions in any text, taken apart into tokens: mnemonics of PTX, opcodes of SASS, atoms of CuTe.
 
-A mnemonic (9.7.14, 9.7.15) may stand alone or as in a kernel: with operands, quotes and line breaks.
+A mnemonic (9.7.16, 9.7.17) may stand alone or as in a kernel: with operands, quotes and line breaks.
 """
 
 import re

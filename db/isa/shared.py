@@ -2,7 +2,7 @@
 
 For a descriptor memory is cut into lines as long as the span of the mode, 16 bytes where nothing is swizzled, and eight
 lines are an atom. A line runs along K (``K``) or along M or N (``MN``). Atoms follow each other without gaps, first
-along K (9.7.15.5.1.2). A tensor map writes the rows of a box one after the other, each into a line of its own, however
+along K (9.7.17.5.1.2). A tensor map writes the rows of a box one after the other, each into a line of its own, however
 narrow it is, and leaves the rest of the line as it is (5.5.7, and measured on an H200).
 """
 
@@ -61,7 +61,7 @@ class Tile(NamedTuple):
 
     @property
     def offsets(self) -> tuple[int, int]:
-        """The leading and the stride dimension byte offset of a descriptor that reads it (9.7.15.5.1.2.1).
+        """The leading and the stride dimension byte offset of a descriptor that reads it (9.7.17.5.1.2.1).
 
         Along K is the leading one where lines of 16 bytes run along either axis, or swizzled ones run along K, which
         a single product does not leave.
@@ -132,7 +132,7 @@ def patterns(bits: int) -> list[str]:
     return [f"{mode}.{major}" for major in ("K", "MN")[: 1 + (bits == 16)] for mode in MODES]
 
 
-#: What the swizzling modes are called in a matrix descriptor of wgmma (9.7.15.5.1.2.2).
+#: What the swizzling modes are called in a matrix descriptor of wgmma (9.7.17.5.1.2.2).
 _CODES = ("none", "128B", "64B", "32B")
 
 #: Its bits that no field has.
@@ -140,7 +140,7 @@ RESERVED = (14, 15, 30, 31, 46, 47, 48, *range(52, 62))
 
 
 class Fields(NamedTuple):
-    """The fields of a matrix descriptor of wgmma: offsets and the start address in bytes (9.7.15.5.1.2.2)."""
+    """The fields of a matrix descriptor of wgmma: offsets and the start address in bytes (9.7.17.5.1.2.2)."""
 
     mode: str
     leading: int

@@ -14,7 +14,7 @@ class Type(NamedTuple):
     ``bits`` is its own width and ``container`` how much of a register one takes where nothing packs it. ``others``
     are its names in CUDA, CuTe, numpy, PyTorch and Triton, ``cute`` its value type in CuTe, ``native`` that of numpy.
     ``letter`` begins the opcodes of SASS that multiply it, and ``parts`` are exponent and mantissa bits of a small
-    float. ``below`` it are as many bits of padding in a container that it does not fill (9.7.14.5.14, 9.7.14.6.3).
+    float. ``below`` it are as many bits of padding in a container that it does not fill (9.7.16.5.14, 9.7.16.6.3).
     """
 
     name: str

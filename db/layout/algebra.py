@@ -26,7 +26,7 @@ IntTuple = int | tuple["IntTuple", ...]
 MOST_CASES = 16
 #: The largest operand of one instruction is far smaller; a larger layout is a mistake or an attack.
 MAX_SIZE = 1 << 20
-#: The bits of a lane of Tensor Memory: 65536 columns of 32 bits can be addressed (9.7.16.1.1).
+#: The bits of a lane of Tensor Memory: 65536 columns of 32 bits can be addressed (9.7.18.1.1).
 LANE_BITS = 1 << 21
 
 

@@ -249,7 +249,7 @@ class Fragment(instructions.Slots):
 
     @property
     def sparsity(self) -> instructions.Sparsity:
-        """How metadata chooses columns of A (9.7.14.6.1)."""
+        """How metadata chooses columns of A (9.7.16.6.1)."""
         return instructions.sparsity(self.instruction, self.shape, self.type)
 
     @property

@@ -116,7 +116,7 @@ _STATED = re.compile(r"Swizzle<(\d),\s*(\d),\s*(\d)> o (.+)")
 
 
 def stated(text: str, of: Tile) -> Array:
-    """The same by a canonical layout as documents state it, with T, m, k, LBO and SBO for numbers (9.7.15.5.1.2.1.3).
+    """The same by a canonical layout as documents state it, with T, m, k, LBO and SBO for numbers (9.7.17.5.1.2.1.3).
 
     >>> stated("Swizzle<1,4,3> o ((8,m),(T,2k)):((2T,SBO),(1,T))", Tile("32B", "K", 32, 8, 8))[4, :5].tolist()
     [1152, 1184, 1216, 1248, 1024]

@@ -4,7 +4,7 @@ An atom's instruction is the one in its operation's assembly, its registers are 
 are those of its MMA_Traits or Copy_Traits.
 
 Sparse A is in logical columns: ``sparse_elem<S, T>`` says that a stored T stands for S of them. Half are stored, chosen
-within the chunk that PTX names (9.7.14.6.1). So the window of an element of A, or an index of E, is its chunk.
+within the chunk that PTX names (9.7.16.6.1). So the window of an element of A, or an index of E, is its chunk.
 """
 
 import hashlib

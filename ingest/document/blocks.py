@@ -29,7 +29,7 @@ NUMBER = rf"(?:\d{{1,4}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})\b"
 
 
 class Heading(NamedTuple):
-    """The head of a section: ``level`` from 1 for the largest, ``number`` as in ``9.7.14.5.8``."""
+    """The head of a section: ``level`` from 1 for the largest, ``number`` as in ``9.7.16.5.8``."""
 
     line: int
     title: str

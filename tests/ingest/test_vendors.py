@@ -192,10 +192,27 @@ def test_a_name_of_two_vendors_is_neither_s(ask):
     assert "no shape m16n8k16 in amd" in answers[9][2]
 
 
+def test_lists_have_what_one_vendor_has(ask):
+    lines, operands, findings, both, none, sources = ask(
+        ["list", "--vendor", "AMD"],
+        ["list", "--vendor", "amd", "--role", "D", "-f", "csv"],
+        ["list", "findings", "--vendor", "amd", "--source", "all", "-f", "csv"],
+        ["list", "-f", "csv"],
+        ["list", "--vendor", "x"],
+        ["list", "sources", "--vendor", "amd"],
+    )
+    assert [line.split()[:5] for line in lines[1].splitlines()[1:]] == [["v_mfma", "A", "B", "C", "D"]]
+    assert {row["instruction"] for row in rows(operands)} == {"v_mfma"}
+    assert rows(findings) == []
+    assert {"v_mfma", "mma"} < {row["instruction"] for row in rows(both)}
+    assert (none[0], "choose from nvidia, amd" in none[2]) == (2, True)
+    assert (sources[0], "--vendor is not for sources" in sources[2]) == (2, True)
+
+
 def test_its_pages_say_nothing_of_others(ask):
     operands = ("f16/A", "f16/B", "f32/C", "f32/D")
     paths = ["/v_mfma/m16n16k16/f16", *(f"/v_mfma/m16n16k16/{operand}" for operand in operands)]
-    other = ["/sources", "/check", "/search?q=v_mfma", "/mma/m16n8k16/f16/A"]
+    other = ["/", "/sources", "/check", "/search?q=v_mfma", "/mma/m16n8k16/f16/A"]
     request = "/api/find?shape=m16n16k16&type=f16&role=A&lane=0"
     named = ["/amd/m16n16k16/f16/A", f"/search?q={MNEMONIC}+B", f"{request}&vendor=amd", request]
     answers = ask(pages=[*paths, *other, *named, "/search?q=m16n16k16+f16+A"])
