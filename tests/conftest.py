@@ -64,9 +64,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _NUMBERS = count()
 
-#: The shapes of the database of the quick tests: of wgmma those with some N alone, small and large.
-BUILT = "(?!m64n)|m64n(8|24|64|128|256)k"
-
 
 @pytest.fixture
 def seed() -> int:
@@ -154,10 +151,10 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def built(request, tmp_path_factory):
-    """The same, but without the slow tests a third of it, see ``BUILT``."""
+    """The same, but without the slow tests a third of it: of wgmma those with some N alone, small and large."""
     if not is_quick(request.config):
         return request.getfixturevalue("whole")
-    return _build(tmp_path_factory, "layouts.db", BUILT)
+    return _build(tmp_path_factory, "layouts.db", "(?!m64n)|m64n(8|24|64|128|256)k")
 
 
 @pytest.fixture(scope="session")

@@ -33,8 +33,13 @@ def printed() -> list[Fragment]:
 
 @cache
 def corrected() -> list[Fragment]:
-    """Every fragment of the newest document, corrected, that has elements."""
-    return [fragment for fragment in documents()[CORRECTED].fragments if fragment.elements is not None]
+    """Every fragment of the newest document, corrected, that has elements; of those in memory one N is enough."""
+    every = documents()[CORRECTED].fragments
+    return [
+        fragment
+        for fragment in every
+        if fragment.elements is not None and (not fragment.tile or fragment.shape.startswith("m64n8k"))
+    ]
 
 
 def recorded() -> Source:

@@ -16,6 +16,7 @@ from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
 from ..forms import BOXES
+from ..modes import LONG
 from ..shared_memory import SPANS, box, memory
 
 BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
@@ -24,7 +25,7 @@ BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 @pytest.mark.parametrize("bits", [1, 4, 8, 16, 32])
 @pytest.mark.parametrize("mode", list(SPANS))
 @pytest.mark.parametrize("major", ["K", "MN"])
-@given(mn=st.integers(1, 20), k=st.integers(1, 5))
+@given(mn=st.integers(1, 20 if LONG else 10), k=st.integers(1, 5 if LONG else 3))
 def test_a_tile_lies_where_a_model_of_memory_puts_it(bits, mode, major, mn, k):
     of = Tile(mode, major, bits, mn * 8, k * 128 // bits)
     found, size = memory(*of)

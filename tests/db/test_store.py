@@ -29,8 +29,6 @@ from lanemap.db.store import store
 from lanemap.db.store.connection import connect, connected
 from lanemap.db.store.location import SCHEMA_VERSION, locate
 
-from ..conftest import BUILT
-
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request, tmp_path):
@@ -40,6 +38,8 @@ def place(request, tmp_path):
     return request.getfixturevalue("new_database")()
 
 
+#: Of wgmma one width is enough here.
+FEW = "(?!m64n)|m64n8k"
 SECRET = "hunter2"
 SAID = {"instruction": "mma", "status": "failed", "message": ""}
 
@@ -88,11 +88,12 @@ def test_every_row_is_what_was_evaluated(own, sources):
         expected = {
             (*fragment.key, *map(int, element))
             for fragment in source.fragments
-            if fragment.elements is not None and re.match(BUILT, fragment.shape)
+            if fragment.elements is not None and re.match(FEW, fragment.shape)
             for element in fragment.elements.tolist()
         }
         cells = ", ".join(Element._fields)
-        query = f"SELECT {', '.join(Key._fields)}, {cells} FROM layout WHERE source = '{name}'"
+        few = "(shape NOT LIKE 'm64n%' OR shape LIKE 'm64n8k%')"
+        query = f"SELECT {', '.join(Key._fields)}, {cells} FROM layout WHERE source = '{name}' AND {few}"
         stored = rows(own, query)
         assert len(stored) == len(expected)
         assert set(stored) == expected
