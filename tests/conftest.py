@@ -166,7 +166,7 @@ def built_for_a_warp(tmp_path_factory):
 @pytest.fixture
 def few(monkeypatch):
     """What ships is a few fragments of each source, where it matters how a database is built and not what is in it."""
-    sources = [replace(source, fragments=source.fragments[:3]) for source in everything()]
+    sources = [replace(source, fragments=source.with_rows[:3]) for source in everything()]
     monkeypatch.setattr(lanemap, "_shipped", lambda: sources)
 
 
