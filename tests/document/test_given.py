@@ -130,3 +130,38 @@ def test_the_flattened_excerpt_has_all_of_its_formulas():
     ]
     assert len({(name, roles, formula) for name, roles, formula in formulas}) == 8
     assert all("row =" in formula and "col =" in formula for _, _, formula in formulas)
+
+
+def in_code(text):
+    """Each line with whether it is code; None of a line that opens or closes some."""
+    code = False
+    for line in text.split("\n"):
+        fence = re.match(r"[> ]*```", line)
+        yield line, None if fence else code
+        code ^= bool(fence)
+
+
+#: What other programs make of the same text, line by line.
+CONVERSIONS = {
+    "bold words for heads": lambda line, code: re.sub(r"^#+\s+(.*)", r"**\1**", line) if code is False else line,
+    "one level of heads": lambda line, code: re.sub(r"^#+", "#", line) if code is False else line,
+    "underlined heads": lambda line, code: re.sub(r"^#+\s+(.*)", r"\1\n-----", line) if code is False else line,
+    "indented code": lambda line, code: "" if code is None else "    " * code + line,
+    "no anchors": lambda line, _: re.sub(r'<a id="[^"]*"></a>', "", line),
+    "other ends of lines": lambda line, _: line + "\r",
+}
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+def test_what_other_programs_make_of_the_pages_is_read_alike(conversion, tmp_path):
+    """Of each fragment the same elements."""
+    pages = [*(PAGES / "9.4").glob("9.7.16.[56]-*.md")]
+    for page in pages:
+        lines = (CONVERSIONS[conversion](*each) for each in in_code(page.read_text()))
+        (tmp_path / page.name).write_text("\n".join(lines), newline="")
+    (plain,), (found,) = read(pages, "plain"), read([tmp_path], "converted")
+    assert plain.complete
+    assert found.complete
+    shown = {fragment.key: fragment for fragment in found.source.fragments}
+    assert {fragment.key for fragment in plain.source.fragments} == shown.keys()
+    assert all(fragment.same_layout(shown[fragment.key]) for fragment in plain.source.fragments)
