@@ -19,6 +19,7 @@ from lanemap.db.isa.instructions import Key
 from lanemap.db.layout.fragment import Citation, Fragment, Source, element_type
 from lanemap.db.layout.structure import check
 from lanemap.db.render.report import corrected
+from lanemap.ingest import table
 
 from .shipped import recorded
 
@@ -51,6 +52,7 @@ def report(sources, release, transcribed, replay):
         release.source,
         transcribed.source,
         *(imported.source for name in ("tvm", "tilelang", "hidet") for imported in replay(name)),
+        *(imported.source for imported in table.load(ROOT / "tests" / "importers" / "mlir.csv")),
     ]
     everything = [*sources.values(), recorded(), *asked[1:], *(source for file in PAST for source in past(file))]
     findings = [
