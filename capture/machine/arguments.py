@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...db.errors import LanemapError
-from ...db.isa.shared import MODES
+from ...db.isa.shared import BOX_MODES, Box
 from ...db.isa.types import TYPES, plain, type_name
 from ...db.layout.algebra import Array
 from .. import values
@@ -21,7 +21,8 @@ from .memory import MAP_SIZE, UNIT, Allocated, TensorMap, map_bytes
 from .parse import Function, Variable, bits_of
 from .values import round_bf16
 
-_MAP = re.compile(r"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=(none|32B|64B|128B))?\s*\)")
+_MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  # which tears units apart
+_MAP = re.compile(rf"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=({_MODES}))?\s*\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 
 #: Integers that pointers may lead to and that no instruction multiplies.
@@ -138,13 +139,15 @@ def tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mappi
     assert argument.map is not None
     name, box, mode = argument.map
     of = arrays[name]
-    line, row = box[-1] * of.bits // 8, of.shape[-1] * of.bits // 8
+    row = of.shape[-1] * of.bits // 8
     if len(box) != len(of.shape) or len(box) > 5:
         raise LanemapError(f"a box of {name} has {len(of.shape)} extents, not {len(box)}, and at most 5", "arg")
-    if line % UNIT or row % UNIT or not all(1 <= extent <= 256 for extent in box):
+    if box[-1] * of.bits % (8 * UNIT) or row % UNIT or not all(1 <= extent <= 256 for extent in box):
         raise LanemapError(f"lines of a box of {name} are multiples of {UNIT} bytes, and extents at most 256", "arg")
-    if mode != "none" and line > MODES[mode]:
-        raise LanemapError(f"a line of a box of {name} has {line} bytes: swizzle={mode} takes {MODES[mode]}", "arg")
+    lies = Box(mode, of.bits, prod(box[:-1]), box[-1])
+    if not lies.fits:
+        line = box[-1] * of.bits // 8
+        raise LanemapError(f"a line of a box of {name} has {line} bytes: swizzle={mode} takes {lies.span}", "arg")
     return TensorMap(places[name].address, of.shape, of.bits, box, mode)
 
 

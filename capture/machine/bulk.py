@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...db.isa.instructions import WARP
+from ...db.isa.shared import Box
 from ...db.layout.algebra import Array
-from ...db.layout.shared import swizzle
+from ...db.layout.shared import strides, swizzle
 from .barriers import reached
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
 from .order import BULK
@@ -32,12 +33,12 @@ _KNOWN |= {f"{rank}d" for rank in range(1, 6)}
 class _Side(NamedTuple):
     """The units of a copy in global memory: where each begins, whether the tensor has it, and how shared memory does.
 
-    ``mode`` is the swizzling mode, and empty of a copy that is no tensor's.
+    ``lies`` says how its units lie in shared memory; that of a copy that is no tensor's has one row.
     """
 
     units: Array
     inside: Array
-    mode: str
+    lies: Box
 
 
 def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
@@ -87,9 +88,9 @@ def _copy(machine: Machine, instruction: Statement, function: Function, *, loads
         found, start = side(thread), int(within()[0][thread])
         if found is None:
             return
-        units, inside, mode = found
+        units, inside, lies = found
         who = np.full(len(units), thread)
-        at = _within(machine, start, thread, mode, len(units))
+        at = _within(machine, start, thread, lies, align=_ALIGNMENT if tiled else UNIT)
         if at is None:
             return
         if not loads:
@@ -128,7 +129,11 @@ def _bytes(
             return None
         for _, index, _ in machine.access("global", addresses()[0][who], length, who, align=UNIT):
             if len(index):
-                return _Side(index[0] + np.arange(0, length, UNIT), np.ones(length // UNIT, bool), "")
+                return _Side(
+                    index[0] + np.arange(0, length, UNIT),
+                    np.ones(length // UNIT, bool),
+                    Box("none", 8 * UNIT, 1, length // UNIT),
+                )
         return None
 
     return units
@@ -154,19 +159,17 @@ def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[in
         found = machine.launch.maps[number]
         begin = np.array([int(each.bits.view("i4")[thread]) for each in reversed(coordinates)])
         place, inside = found.units(begin)
-        return _Side(place + found.address - GLOBAL, inside, found.swizzle)
+        return _Side(place + found.address - GLOBAL, inside, found.lies)
 
     return units
 
 
-def _within(machine: Machine, start: int, thread: int, mode: str, count: int) -> Array | None:
-    """Where the units of a copy lie in shared memory; None where they cannot."""
-    who = np.array([thread])
-    align = _ALIGNMENT if mode else UNIT
-    shared = machine.spaces.shared
-    for memory, index, _ in machine.access("shared", np.array([start]), count * UNIT, who, align=align):
+def _within(machine: Machine, start: int, thread: int, lies: Box, *, align: int) -> Array | None:
+    """Where the units of a copy lie in shared memory; None where they cannot. The address decides the phase."""
+    shared, who = machine.spaces.shared, np.array([thread])
+    for _, index, _ in machine.access("shared", np.array([start]), lies.size, who, align=align):
         if len(index):
-            base = int(machine.owner[thread]) * memory.size
-            at = index[0] - base + np.arange(count) * UNIT
-            return base + np.minimum(swizzle(mode)(at), shared.size - UNIT) if mode else base + at
+            base = int(machine.owner[thread]) * shared.size
+            at = (strides(lies)(*np.indices((lies.mn, lies.k))) >> 3).ravel() + index[0] - base
+            return base + np.minimum(swizzle(lies.mode)(at), shared.size - UNIT)
     return None

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...db.isa.shared import Box
 from ...db.layout.algebra import Array
 from .values import UNSET
 
@@ -83,6 +84,12 @@ class TensorMap(NamedTuple):
     bits: int
     box: tuple[int, ...]
     swizzle: str
+
+    @property
+    def lies(self) -> Box:
+        """How the units of a box lie in shared memory."""
+        line = self.box[-1] * self.bits // 8 // UNIT
+        return Box(self.swizzle, 8 * UNIT, prod(self.box[:-1]), line)
 
     def units(self, start: Array) -> tuple[Array, Array]:
         """The bytes from the address to each unit of a box, and whether the tensor has it, in the order of the box.

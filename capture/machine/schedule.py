@@ -33,8 +33,8 @@ from .parse import (
 )
 from .values import UNSET, ActiveThreads, Register, Tape
 
-#: What a thread does. One that polls waits for a phase of an object of mbarrier.
-RUNS, WAITS, ENDED, POLLS = range(4)
+#: What a thread does. One that polls waits for a phase of an object of mbarrier, one that meets for lanes of its warp.
+RUNS, WAITS, ENDED, POLLS, MEETS = range(5)
 
 #: What an instruction does to the threads of a group.
 Step = Callable[[ActiveThreads], None]
@@ -42,6 +42,10 @@ Binder = Callable[["Machine", Statement, Function], Step]
 
 #: Static shared memory begins here: address 0 is none, and sm_90 keeps the first kilobyte.
 _FIRST_SHARED = 1024
+
+#: What ends with a mask of the lanes that take part, and what has rules of its own.
+_MEMBERS = ("shfl", "vote", "match", "redux", "elect", "bar", "barrier")
+_BARRIERS = ("bar", "barrier")
 
 Dimensions = tuple[int, int, int]
 
@@ -139,6 +143,7 @@ class Machine:
         self.arrived: dict[tuple[int, int], int] = {}
         self.mbarriers: dict[int, Mbarrier] = {}
         self.polled = np.full(self.threads, -1)
+        self.alone = np.zeros(self.threads, bool)
         self.stack: list[Array] = []
         self.returned: dict[int, Callable[[Array], None]] = {}
         self.depth = np.zeros(self.threads, np.int64)
@@ -362,6 +367,9 @@ class Machine:
         with np.errstate(all="ignore"):
             while self.log.steps < limit and not self.log.stopped:
                 runs = self.state == RUNS
+                if not runs.any() and (meets := self.state == MEETS).any():
+                    self.state[meets], self.alone[meets] = RUNS, True
+                    continue
                 if not runs.any():
                     if (self.state != ENDED).any():
                         self._stuck()
@@ -391,6 +399,9 @@ class Machine:
                     self.fault("unset", np.flatnonzero(group.mask), "a predicate is uninitialised")
                 taken = group.mask & (guard.bits ^ negated)
                 chosen = ActiveThreads.of(taken)
+            if not chosen.full and self._parted(chosen):
+                self.pc[group.mask] = at
+                return
             self.log.steps += 1
             if chosen.full or chosen.mask.any():
                 if self.flights.registers:
@@ -402,6 +413,29 @@ class Machine:
                 stayed = group.mask & (self.pc == -1)
                 self.pc[stayed] = at
                 return
+
+    def _parted(self, group: ActiveThreads) -> bool:
+        """Whether lanes must wait for others of their warp before an instruction with ``.sync``, and do so now."""
+        instruction, function = self.program[self.at]
+        if "sync" not in instruction.parts or (instruction.parts[0] in _BARRIERS and "warp" not in instruction.parts):
+            return False
+        if (group.mask & self.alone).any():  # the others never come
+            self.alone[group.mask] = False
+            return False
+        needed = self.state != ENDED
+        if instruction.parts[0] in _MEMBERS:
+            members = self.register(instruction.operands[-1], "b32", function).bits
+            needed &= (members >> (self.number % WARP).astype("u4") & 1).astype(bool)
+        here = group.mask | (self.state == MEETS) & (self.pc == self.at)
+        mask = group.mask.reshape(-1, WARP)
+        parted = np.asarray((needed & ~group.mask).reshape(-1, WARP).any(axis=1) & mask.any(axis=1))
+        if not parted.any():
+            return False
+        self.state[group.mask & np.repeat(parted, WARP)] = MEETS
+        whole = np.repeat(parted & ~(needed & ~here).reshape(-1, WARP).any(axis=1), WARP) & here
+        self.state[whole] = RUNS
+        self.patience[whole] = self.patience[whole].max(initial=0)
+        return True
 
     def _in_flight(self, group: ActiveThreads) -> None:
         """Note an instruction that touches a register which wgmma still uses. Copies of it are one with it."""
@@ -479,6 +513,7 @@ class Machine:
         wanted = int(self.barrier[here, 1].max(initial=0)) or live
         if here.any() and present >= wanted:
             self.state[here] = RUNS
+            self.patience[here] = self.patience[here].max()
             self.order.meet(np.unique(np.flatnonzero(here) // WARP))
             self.arrived.pop((owner, number), None)
 

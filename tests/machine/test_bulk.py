@@ -12,13 +12,13 @@ from .conftest import run
 SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 KERNEL = """
 .visible .entry copy(.param .align 64 .b8 map[128], .param .u64 out) {{
-.reg .b32 %t, %to, %n; .reg .b64 %map, %out, %from; .reg .pred %p, %q; .shared .align 1024 .b8 tile[8192];
+.reg .b32 %t, %to, %n; .reg .b64 %map, %out, %from; .reg .pred %p, %q; .shared .align 1024 .b8 tile[16384];
 .shared .b64 full;
 mov.u32 %t, %tid.x; setp.ne.u32 %p, %t, 0; mov.u32 %to, tile;
 @%p bra WAIT;
 mbarrier.init.shared.b64 [full], 1;
 mov.b64 %map, map; cvta.param.u64 %map, %map;
-mbarrier.arrive.expect_tx.shared.b64 _, [full], {size};
+mbarrier.arrive.expect_tx.shared.b64 _, [full], {bytes};
 cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes [tile], [%map, {{{at}}}], [full];
 WAIT:
 bar.sync 0;
@@ -41,13 +41,16 @@ def test_a_box_lies_where_its_map_says(data):
     start = [data.draw(st.integers(-2, 3)) for _ in outer] + [16 * data.draw(st.integers(-1, 2))]
     tensor = np.random.default_rng(0).integers(1, 256, shape, np.uint8)
     box = [*outer, line]
-    size = int(np.prod(box))
-    text = KERNEL.format(rank=rank, size=size, at=", ".join(map(str, reversed(start))))
+    bytes_ = int(np.prod(box))
+    pitch = line if mode == "none" else SPANS[mode]  # as an H200 has it
+    size = bytes_ // line * pitch
+    text = KERNEL.format(rank=rank, bytes=bytes_, size=size, at=", ".join(map(str, reversed(start))))
     swizzle = "" if mode == "none" else f",swizzle={mode}"
     given_ = {"T": tensor, "map": f"map(T,box={'x'.join(map(str, box))}{swizzle})", "out": f"u8[{size}]=0"}
     found = run(text, given_).outputs["out"]
-    expected = np.zeros(8192, np.uint8)
-    for number, place in enumerate(np.ndindex(*box)):
+    expected = np.zeros(16384, np.uint8)
+    for count, place in enumerate(np.ndindex(*box)):
+        number = count // line * pitch + count % line
         at = tuple(np.add(place, start))
         inside = all(0 <= one < extent for one, extent in zip(at, shape, strict=True))
         bits = {16: 0, 32: 1, 64: 3, 128: 7}[SPANS[mode]]

@@ -214,3 +214,13 @@ def test_a_number_before_arrays_is_no_element():
     text = PRODUCT.replace("entry gemm(", "entry gemm(.param .u32 first, ")
     found = run(text, ["first=1", *ARGUMENTS], FORMULA, block=64)
     assert found.ok, found
+
+
+def test_lanes_that_come_late_are_waited_for():
+    late = """    setp.eq.u32 %second, %lane, 3;
+    @!%second bra JOINED;
+    atom.shared.add.u32 %pair, [count], 1;
+JOINED:
+    mma.sync"""
+    found = product("    mma.sync", late, "    .reg .b64 %from", "    .shared .b32 count;\n    .reg .b64 %from")
+    assert "divergence" not in kinds(found), found
