@@ -465,6 +465,7 @@ class Operand(Slots):
         return self.threads * self.per_thread
 
 
+@lru_cache(1 << 12)
 def tile(key: Key) -> Tile | None:
     """The smallest tile in shared memory that holds an operand, of a sparse A what is stored; None in registers."""
     if key.role not in instruction(key.instruction).in_memory or (named := pattern(key.qualifiers)) is None:
