@@ -502,6 +502,8 @@ class Database:
         relabel: bool = False,
         major: str | None = None,
         count: int = 1,
+        pitch: int | None = None,
+        swizzle: str | None = None,
     ) -> Chain | Chains | Recipes:
         """What follows what, as ``lanemap chain`` says it.
 
@@ -519,10 +521,13 @@ class Database:
             words = "transpose and relabel are for a D and an A or B: say of what major the tile in memory is"
             raise LanemapError(words, "major")
         if moved:
-            return self.recipes(*moved, majors=[major] if major else ("row", "col"), count=count)
-        if count != 1:
-            words = "count is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
-            raise LanemapError(words, "count")
+            return self.recipes(
+                *moved, majors=[major] if major else ("row", "col"), count=count, pitch=pitch, swizzle=swizzle
+            )
+        for name, given in (("count", count != 1), ("pitch", pitch is not None), ("swizzle", swizzle is not None)):
+            if given:
+                words = f"{name} is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
+                raise LanemapError(words, name)
         if alone and start.parameters()["role"] != "D":
             start = replace(start, major=major or start.major)
         else:
@@ -551,7 +556,16 @@ class Database:
             return descriptor.describe(_query(operand), tile)
         return descriptor.decode(decode, _query(operand), tile)
 
-    def recipe(self, move: Query | str, operand: Query | str, *, major: str = "row", count: int = 1) -> Recipe:
+    def recipe(
+        self,
+        move: Query | str,
+        operand: Query | str,
+        *,
+        major: str = "row",
+        count: int = 1,
+        pitch: int | None = None,
+        swizzle: str | None = None,
+    ) -> Recipe:
         """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
 
             >>> db.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A").moves[0].qualifiers
@@ -561,11 +575,26 @@ class Database:
         ``major`` is ``row`` or ``col``, how the tile lies in memory. ``count`` neighbours are moved together: of A
         along M, else along N. Their registers follow each other, so that one ``ldmatrix.x4`` loads two B of two
         registers. Where a matrix fills registers of two neighbours, an even number is moved.
+
+        ``pitch`` is the bytes from a line of the tile to the next, by default as many as it has, and ``swizzle`` one of
+        the modes of matrix descriptors. ``degree`` is then that of the worst bank conflict.
+
+            >>> db.recipe("ldmatrix", "m16n8k16 f16 A", pitch=128).degree
+            8
+            >>> db.recipe("ldmatrix", "m16n8k16 f16 A", pitch=128, swizzle="128B").degree
+            1
         """
-        return self.recipes(move, operand, majors=[major], count=count)[0]
+        return self.recipes(move, operand, majors=[major], count=count, pitch=pitch, swizzle=swizzle)[0]
 
     def recipes(
-        self, move: Query | str, operand: Query | str, *, majors: Sequence[str] = ("row", "col"), count: int = 1
+        self,
+        move: Query | str,
+        operand: Query | str,
+        *,
+        majors: Sequence[str] = ("row", "col"),
+        count: int = 1,
+        pitch: int | None = None,
+        swizzle: str | None = None,
     ) -> Recipes:
         """The recipes for tiles of several majors. What there is none for says why, unless there is none at all.
 
@@ -576,7 +605,10 @@ class Database:
 
         named, number = [word("major", major) or "" for major in majors], whole("count", count) or 0
         with self.reader.snapshot():
-            return recipes(self.reader, _query(move).of_registers(), _query(operand), named, number)
+            query = _query(move).of_registers()
+            return recipes(
+                self.reader, query, _query(operand), named, number, whole("pitch", pitch), word("swizzle", swizzle)
+            )
 
     def draw(
         self,

@@ -34,6 +34,8 @@ def chain(
     second: str | None = None,
     major: Annotated[str | None, "row or col: of A or B that has both, or of the tile in memory."] = None,
     count: int = 1,
+    pitch: int | None = None,
+    swizzle: str | None = None,
     source: str = DEFAULT_SOURCE,
     format: Format = Format.TABLE,
     db: str | None = None,
@@ -46,7 +48,8 @@ def chain(
     code 0: no value moves to another lane; 1: some do.
 
     ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
-    shared memory that each lane passes. Either may have qualifiers, as in ldmatrix.x4.
+    shared memory that each lane passes, and the bank conflicts with what avoids them. Either may have qualifiers, as in
+    ldmatrix.x4.
     """
     words, *taken = Query.split(operand)
     if len(taken) > 1:
@@ -57,7 +60,9 @@ def chain(
     start = Query.parse(words, instruction=first, source=source)
     end = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
     with open_database(db) as database:
-        answer = database.flow(start, end, transposed=transpose, relabel=relabel, major=major, count=count)
+        answer = database.flow(
+            start, end, transposed=transpose, relabel=relabel, major=major, count=count, pitch=pitch, swizzle=swizzle
+        )
         remark(answer.remarks)
         write_answer(answer, format)
     return DISAGREES if answer.moves_values else OK

@@ -217,9 +217,12 @@ async def chain(
     relabel: bool = False,
     major: Annotated[str | None, "row or col: of A or B that has both, or of the tile in memory."] = None,
     count: int = 1,
+    pitch: int | None = None,
+    swizzle: str | None = None,
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
-    options = {"transposed": transposed, "relabel": relabel, "major": major, "count": count}
+    options: dict[str, Any] = {"transposed": transposed, "relabel": relabel, "major": major}
+    options |= {"count": count, "pitch": pitch, "swizzle": swizzle}
     answer = await working(work.chain, form, first, second or None, **options)
     return Response(answer, media_type=ROWS[form])
 
@@ -233,9 +236,11 @@ async def recipe(
     operand: Annotated[str, "What is loaded or stored, as in m16n8k16 f16 A."],
     major: Annotated[str | None, "row or col, how the tile lies in memory. Default: both."] = None,
     count: Annotated[int, "How many neighbours are moved together."] = 1,
+    pitch: int | None = None,
+    swizzle: str | None = None,
 ) -> Response:
     """The address in a tile of shared memory that each lane passes to a matrix move."""
-    options = {"majors": [major] if major else ("row", "col"), "count": count}
+    options = {"majors": [major] if major else ("row", "col"), "count": count, "pitch": pitch, "swizzle": swizzle}
     return Response(await working(work.recipe, form, move, operand, options), media_type=ROWS[form])
 
 

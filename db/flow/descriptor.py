@@ -16,16 +16,13 @@ import numpy as np
 from ..errors import LanemapError
 from ..isa.instructions import Key, dimensions, tile
 from ..isa.names import Query
-from ..isa.shared import MODES, RESERVED, Fields, Tile, descriptor, patterns
+from ..isa.shared import LARGEST, MODES, RESERVED, Fields, Tile, descriptor, patterns
 from ..isa.spelling import candidates
 from ..isa.types import type_bits
 from ..layout.algebra import Array
 from ..layout.shared import places, read, strides
 from ..rows import Rows, Told
 from ..text import spans
-
-#: Bytes of shared memory that a block can have on sm_90 and sm_100.
-LARGEST = 227 << 10
 
 _LETTERS = {"A": "mk", "B": "nk"}
 _EXTENTS = re.compile(r"([mnk])(\d{1,5})([mnk])(\d{1,5})")

@@ -15,9 +15,12 @@ import numpy as np
 from .. import lookup
 from ..errors import LanemapError
 from ..isa.forms import Form, forms
-from ..isa.instructions import instruction
+from ..isa.instructions import WARP, instruction
+from ..isa.shared import LARGEST, MODES
 from ..layout.algebra import Array, Case, NotASumError, as_sum, bits
+from ..layout.banks import BANKS, degrees
 from ..layout.fragment import Element, Fragment, elements
+from ..layout.shared import swizzle
 from ..rows import Rows, Told
 from ..store.reader import Reader
 from ..text import grouped, spans
@@ -29,6 +32,13 @@ MAJORS = tuple(_LINES)
 
 #: Bits of a register that a matrix is moved to or from.
 _WORD = 32
+
+#: Bytes of shared memory at one address that a lane passes, and of what addresses are multiples.
+_ROW = 16
+
+#: Bytes that all banks hold once.
+_LINE = BANKS * _WORD // 8
+
 
 #: How many operands can be moved together.
 _MOST = 16
@@ -69,7 +79,8 @@ class Recipe(Told):
 
     Every lane passes an address to every move; those that the move ignores repeat others. ``packed`` says that the
     lanes first convert the elements to 16 bits and put two into each register. ``count`` operands are moved together,
-    see ``neighbours``; ``registers`` are theirs, in the order in which the moves take them.
+    see ``neighbours``; ``registers`` are theirs, in the order in which the moves take them. Lines begin ``pitch`` bytes
+    apart, or where that is None as many as they have, and the tile is swizzled by a ``mode``.
     """
 
     operand: Fragment
@@ -79,6 +90,48 @@ class Recipe(Told):
     registers: Sequence[int]
     packed: bool = False
     count: int = 1
+    pitch: int | None = None
+    mode: str = "none"
+
+    @property
+    def degree(self) -> int:
+        """The highest conflict degree of its moves in the banks of shared memory; 1 is none."""
+        return self._degree(self.pitch or self.tile[1], self.mode)
+
+    def _degree(self, pitch: int, mode: str) -> int:
+        return int(degrees(self._bytes(pitch, mode).reshape(-1, WARP), _ROW).max())
+
+    def _bytes(self, pitch: int, mode: str) -> Array:
+        """The byte of the tile that each address names."""
+        return swizzle(mode)(np.array([address.line * pitch + address.byte for address in self.addresses]))
+
+    @property
+    def choices(self) -> tuple[tuple[int, str], tuple[int, str]]:
+        """The narrowest swizzle, and the least padding, with the lowest degree that either can have: pitch and mode."""
+        pitch = self.pitch or self.tile[1]
+        swizzled = [(pitch, mode) for mode, span in MODES.items() if not pitch % span]
+        padded = [(wider, "none") for wider in range(-(-pitch // _ROW) * _ROW, pitch + _LINE, _ROW)]
+        best_swizzled, best_padded = (min(some, key=lambda one: self._degree(*one)) for some in (swizzled, padded))
+        return best_swizzled, best_padded
+
+    def _banks(self) -> Iterator[str]:
+        """What is asked of the banks, where somebody asked or there is a conflict."""
+        pitch, degree, line = self.pitch or self.tile[1], self.degree, _LINES[self.major]
+        bits = swizzle(self.mode).bits
+        if self.pitch or bits:
+            flip = f", then ^ (address >> 3 & {(1 << bits) - 1 << 4:#x})" if bits else ""
+            yield f"address: {line} * {pitch} + byte{flip}"
+            if bits:
+                yield f"start:   a multiple of {swizzle(self.mode).period} bytes"
+        elif degree == 1:
+            return
+        better = []
+        for one, words in zip(self.choices, ("with swizzle {1}", "{0} bytes apart"), strict=True):
+            if (least := self._degree(*one)) < degree:
+                better.append(f"{least if least > 1 else 'none'} {words.format(*one)}")
+        swizzled = f", swizzle {self.mode}" if bits else ""
+        conflict = f"{degree}-way conflict" if degree > 1 else "no conflict"
+        yield f"banks:   {'; '.join([f'{conflict} with {line}s {pitch} bytes apart{swizzled}', *better])}"
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -99,10 +152,33 @@ class Recipe(Told):
         return self.operand.occupied_bits.start if _widened(self.moves[0], self.operand) else 0
 
     def rows(self) -> Rows:
-        """Every address as a row, with the major of the tile, and by how many bits each register is shifted."""
-        shift = self.shift
-        rows = [(self.major, *address, shift) for address in self.addresses]
-        return Rows(("major", *Address._fields, "shift"), rows)
+        """Every address as a row, with the major of the tile, its byte there, and how far each register is shifted."""
+        shift, places = self.shift, self._bytes(self.pitch or self.tile[1], self.mode).tolist()
+        rows = [(self.major, *address, place, shift) for address, place in zip(self.addresses, places, strict=True)]
+        return Rows(("major", *Address._fields, "address", "shift"), rows)
+
+    def laid(self, pitch: int | None, mode: str | None) -> "Recipe":
+        """The same for a tile whose lines are so many bytes apart, and swizzled.
+
+        Raises:
+            LanemapError: no move can do that; says what would be right.
+        """
+        lines, width = self.tile
+        wide = width if pitch is None else pitch
+        if wide % _ROW or wide < width:
+            least = -(-width // _ROW) * _ROW
+            raise LanemapError(f"invalid pitch {wide}: it is a multiple of {_ROW} from {least} on", "pitch")
+        if lines * wide > LARGEST:
+            raise LanemapError(f"{lines} lines {wide} bytes apart exceed the {LARGEST} bytes of a block", "pitch")
+        known = {name.lower(): name for name in MODES}
+        if (mode or "none").lower() not in known:
+            raise LanemapError(f"invalid swizzle {mode!r}: choose from {', '.join(MODES)}", "swizzle")
+        named = known[(mode or "none").lower()]
+        if wide % MODES[named]:
+            raise LanemapError(
+                f"swizzle {named} needs a pitch that is a multiple of {MODES[named]}, not {wide}", "swizzle"
+            )
+        return replace(self, pitch=pitch, mode=named)
 
     def parts(self) -> Iterator[str | Rows]:
         """Each move with its addresses and registers, then a table of the matrices."""
@@ -146,6 +222,7 @@ class Recipe(Told):
                 f"then:    shift each register left by {self.shift}: {operand.type} has bits {spans(occupied)} of each "
                 f"{operand.slot_bits}, the move leaves it in the lowest {len(occupied)}"
             )
+        yield from self._banks()
         yield Rows(("move", "matrix", "register", f"{line}s", "bytes"), matrices)
 
 
@@ -180,7 +257,15 @@ class Recipes(Told, list[Recipe]):
         yield from self.failed
 
 
-def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: Iterable[str], count: int) -> Recipes:
+def recipes(
+    reader: Reader,
+    move: lookup.Query,
+    operand: lookup.Query,
+    majors: Iterable[str],
+    count: int,
+    pitch: int | None = None,
+    swizzle: str | None = None,
+) -> Recipes:
     """The recipes for tiles of several majors. Raises the first error if there is no recipe at all."""
     fragments = lookup.operand_with_rows(reader, operand, "shape", "type", "source")
     if fragments[0].role == "r":
@@ -191,7 +276,8 @@ def recipes(reader: Reader, move: lookup.Query, operand: lookup.Query, majors: I
         # If two majors have different layouts, take that of the tile.
         same = [fragment for fragment in fragments if major in (fragment.major, fragment.qualifiers)]
         try:
-            listed.append(recipe(moves, common or [*same, *fragments][0], major, count))
+            found = recipe(moves, common or [*same, *fragments][0], major, count)
+            listed.append(found if pitch is None and swizzle is None else found.laid(pitch, swizzle))
         except LanemapError as error:
             failed.append(error)
     if not listed:

@@ -13,6 +13,9 @@ from typing import NamedTuple
 #: The bytes of a line by the name of the mode.
 MODES: Mapping[str, int] = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 
+#: Bytes of shared memory that a block can have on sm_90 and sm_100.
+LARGEST = 227 << 10
+
 #: Lines of an atom.
 LINES = 8
 

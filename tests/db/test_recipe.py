@@ -492,10 +492,11 @@ def test_moves_of_other_shapes_are_not_mixed_with_it(database, move, words):
 def test_a_recipe_is_rows_and_a_frame(database):
     made = database.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A")
     frame = made.frame()
-    assert list(frame) == ["major", "step", "qualifiers", "matrix", "reg", "lane", "line", "byte", "shift"]
+    assert list(frame) == ["major", "step", "qualifiers", "matrix", "reg", "lane", "line", "byte", "address", "shift"]
     assert frame["lane"].tolist() == list(range(32))
     assert frame["line"].tolist() == [lane % 16 for lane in range(32)]
     assert frame["byte"].tolist() == [lane // 16 * 16 for lane in range(32)]
+    assert frame["address"].tolist() == [lane % 16 * 32 + lane // 16 * 16 for lane in range(32)]
     assert frame["reg"].tolist() == [lane // 8 for lane in range(32)] == [number - 1 for number in frame["matrix"]]
 
 
