@@ -127,7 +127,8 @@ def read(paths: Iterable[Path], name: str | None = None) -> list[Reading]:
         return [read_documents(documents, name, versions[0] if len(versions) == 1 else None)]
     unknown = [document.name for document in documents if document.version is None]
     if not versions or (unknown and len(versions) > 1):
-        raise LanemapError(f"{unknown[0]} does not say which version of PTX it is of: give the source a name")
+        others = f", and others are of {' and '.join(versions)}" if versions else ""
+        raise LanemapError(f"{unknown[0]} does not say which version of PTX it is of{others}: give the source a name")
     of_version = {
         version: [document for document in documents if document.version in (version, None)] for version in versions
     }

@@ -167,3 +167,11 @@ def test_other_encodings_are_read():
     for encoding in ("utf-16", "utf-8-sig"):
         found = read_documents([read_text("page", pages.markdown().encode(encoding))], "x")
         assert len(found.source.fragments) == 40
+
+
+def test_a_file_without_a_version_among_those_of_several_is_named_with_them(tmp_path):
+    for name, version in {"old": "9.4", "new": "9.5"}.items():
+        (tmp_path / f"{name}.md").write_text(f'---\nversion: "{version}"\n---\n\n# 9.7.16. Matrices\n')
+    (tmp_path / "notes.md").write_text("# Notes\n")
+    with pytest.raises(LanemapError, match="notes.md does not say which .* others are of 9.[45] and 9.[45]: give"):
+        document.read([tmp_path])
