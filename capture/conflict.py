@@ -1,7 +1,6 @@
 """What bank conflicts cost: the cycles of loads and stores whose rows in shared memory are so many bytes apart.
 
-Shared memory has 32 banks of 4 bytes. A warp moves 128 bytes at a time: addresses of 4 bytes of all lanes, of 8 of half
-of them, of 16 of a quarter. Where these need several words of one bank, they take as many turns.
+An access takes as many turns as the conflict degrees of its phases add up to (``db.layout.banks``).
 """
 
 from functools import cache
@@ -13,14 +12,13 @@ import numpy as np
 from ..db.isa.forms import Form
 from ..db.isa.instructions import WARP
 from ..db.layout.algebra import Array
+from ..db.layout.banks import degrees
 from ..db.layout.shared import swizzle
 from .device import Bench, Contradiction, Probes
-from .kernels import LINE, Kernel, Port
+from .kernels import Kernel, Port
 
 #: How often an access is repeated, and bytes of the memory that lanes reach.
 REPEATS, AREA = 16, 32 << 10
-
-_BANKS = 32
 
 #: How much longer an access may take than another with the same turns.
 _TOLERANCE = 1.25
@@ -38,17 +36,6 @@ class Conflict(NamedTuple):
     swizzle: str
     turns: int
     cycles: float
-
-
-def turns(addresses: Array, width: int) -> int:
-    """How many turns the banks take for an access of so many bytes at the address of each lane.
-
-    >>> turns(np.arange(32) * 128, 4), turns(np.arange(32) * 16, 16)
-    (32, 4)
-    """
-    words = addresses.reshape(-1, LINE // width, 1) // 4 + np.arange(width // 4)
-    distinct = [np.unique(phase) for phase in words]
-    return sum(int(np.bincount(phase % _BANKS).max()) for phase in distinct)
 
 
 @cache
@@ -107,8 +94,8 @@ def expected(kernel: Kernel, addresses: Array) -> int:
     """The turns that an access takes at the address of each lane: of ldmatrix and stmatrix only some are used."""
     registers = kernel.form.operand("r").registers
     if kernel.called == "clock":
-        return turns(addresses[: 8 * registers], 16)
-    return turns(addresses, 4 * registers)
+        return int(degrees(addresses[: 8 * registers], 16).sum())
+    return int(degrees(addresses, 4 * registers).sum())
 
 
 def measure_conflicts(bench: Bench) -> list[Conflict]:

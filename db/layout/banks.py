@@ -18,7 +18,7 @@ def degrees(addresses: Array, size: int) -> Array:
     ([8, 8, 8, 8], [1, 1, 1, 1])
 
     Args:
-        addresses: the byte at which the access of each lane begins, a multiple of ``size``: an array (..., 32).
+        addresses: the byte at which the access of each lane begins, a multiple of ``size``: an array (..., lanes).
         size: the bytes of each.
 
     Returns:
