@@ -336,6 +336,8 @@ class ServerReader(Reader):
                 return Rows(columns, collected(_in_batches(cursor, ends, seconds), most))
         except psycopg.errors.QueryCanceled:
             raise too_long(seconds) from None
+        except psycopg.errors.OutOfMemory:
+            raise LanemapError("sql: the query takes more memory than the server may: ask for less") from None
         except (psycopg.Error, ValueError) as error:
             if connection.closed:
                 raise

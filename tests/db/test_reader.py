@@ -696,6 +696,29 @@ def test_the_limit_of_time_holds_while_the_server_copies_a_large_value(new_datab
         assert database.reader.sql("SELECT 1").rows == [(1,)]
 
 
+@pytest.mark.slow
+def test_a_server_with_a_limit_of_memory_says_that_a_query_takes_more(tmp_path):
+    """As the guide says: its processes inherit the limit, and it goes on."""
+    pgserver = pytest.importorskip("pgserver", reason="needs lanemap[test-server]")
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1_000_000 << 10, limits[1]))
+    try:
+        server = pgserver.get_server(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+    try:
+        location = locate(server.get_uri())
+        store.ship(location, list, "empty")
+        reader = connect(location)
+        for query in ("string_agg(repeat('x', 10000000), '')) FROM generate_series(1, 100", "repeat('x', 1000000000)"):
+            with pytest.raises(lanemap.LanemapError, match="takes more memory than the server may: ask for less"):
+                reader.sql(f"SELECT length({query})")
+            assert reader.sql("SELECT 1").rows == [(1,)]
+        reader.close()
+    finally:
+        server.cleanup()
+
+
 def test_a_large_row_is_not_sent(new_database, built_on_server):
     """psycopg holds a row several times before anybody can look at it."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
