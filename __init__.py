@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .db.compare.defect import Report
     from .db.compare.summary import Summary
     from .db.compare.survey import Fleet, Known, Product, Survey
+    from .db.flow.box import Written
     from .db.flow.chain import Chain, Chains, Transposed
     from .db.flow.descriptor import Decoded, Descriptor
     from .db.flow.metadata import Metadata
@@ -92,7 +93,7 @@ __all__ = [
     *("Form", "Fragment", "Fragments", "Key", "Known", "LanemapError", "Location", "Metadata", "NoRowsError"),
     *("Picture", "Place", "Product", "Query", "Recipe", "Recipes", "Report", "Rows", "Source", "Summary", "Survey"),
     "Trace",
-    *("UnavailableError", "Where", "Which", "__version__"),
+    *("UnavailableError", "Where", "Which", "Written", "__version__"),
     *("forms", "measure", "open", "read_file", "shipped_capture", "shipped_mappings", "shipped_names"),
     *("trace", "write_capture", "write_kernels"),
 ]
@@ -112,6 +113,7 @@ _OFFERED = {
     ".db.compare.defect": ("Report",),
     ".db.compare.summary": ("Summary",),
     ".db.compare.survey": ("Fleet", "Known", "Product", "Survey"),
+    ".db.flow.box": ("Written",),
     ".db.flow.chain": ("Chain", "Chains", "Transposed"),
     ".db.flow.descriptor": ("Decoded", "Descriptor"),
     ".db.flow.metadata": ("Metadata",),
@@ -537,24 +539,34 @@ class Database:
         return self.chain(start, goal, transposed=transposed, relabel=relabel)
 
     @staticmethod
-    def descriptor(operand: Query | str, tile: str | None = None, *, decode: int | None = None) -> Descriptor | Decoded:
-        """The matrix descriptor of an operand in shared memory, or what such a word reads.
+    def descriptor(
+        operand: Query | str, tile: str | None = None, *, decode: int | None = None
+    ) -> Descriptor | Decoded | Written:
+        """The matrix descriptor of an operand in shared memory, or what such a word reads, or what a tensor map writes.
 
             >>> hex(db.descriptor("m64n128k16 f16 B 128B.K", "n128k64").word)
             '0x4000004000400000'
             >>> db.descriptor("m64n128k16 f16 B 128B.K", "n128k64", decode=0x4000000800000000).verdict
             'columns 8 to 15 read what lies in columns 1 to 8: the stride byte offset is 128, it must be 1024'
+            >>> db.descriptor("cp.async.bulk.tensor b16 128B", "m100n24").box.size
+            12800
 
         Args:
-            operand: an A or B with its layout in shared memory: the swizzling mode, and along what its lines run.
-            tile: the tile that lies there: M or N, and K. Default: the smallest one.
+            operand: an A or B with its layout in shared memory: the swizzling mode, and along what its lines run. Or
+                ``cp.async.bulk.tensor`` with a type and a swizzling mode.
+            tile: the tile that lies there: M or N, and K. Default: the smallest one. Or the box, rows M of elements N.
             decode: a descriptor, of which to say what it addresses.
         """
-        from .db.flow import descriptor
+        from .db.flow import box, descriptor
 
+        query = _query(operand)
+        if box.writes(query):
+            if decode is not None:
+                raise LanemapError("no matrix descriptor writes a box: decode what wgmma reads")
+            return box.describe(query, tile)
         if decode is None:
-            return descriptor.describe(_query(operand), tile)
-        return descriptor.decode(decode, _query(operand), tile)
+            return descriptor.describe(query, tile)
+        return descriptor.decode(decode, query, tile)
 
     def recipe(
         self,

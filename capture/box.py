@@ -7,7 +7,7 @@ each line at which a pattern may begin: the address alone decides the phase.
 import numpy as np
 
 from ..db.isa.instructions import box
-from ..db.isa.shared import Box
+from ..db.isa.shared import BoundingBox
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment
 from ..db.layout.shared import shared, swizzle
@@ -31,13 +31,13 @@ def measure_box(bench: Bench) -> tuple[Fragment, int]:
     return Fragment.of(key, shared(key, first), "captured"), len(others)
 
 
-def at_line(of: Box, bits: Array, line: int) -> Array:
+def at_line(of: BoundingBox, bits: Array, line: int) -> Array:
     """Where elements lie that start so many lines later: the address decides the phase of the pattern."""
     moved = swizzle(of.mode)
     return (moved(moved(bits >> 3) + line * LINE) - line * LINE) << 3
 
 
-def _written(bench: Bench, of: Box) -> Array:
+def _written(bench: Bench, of: BoundingBox) -> Array:
     """The bit at which each element lies, from where the box starts: an array (lines, rows, elements)."""
     count = of.mn * of.k * of.bits // 8
     numbers = np.arange(1, count + 1)

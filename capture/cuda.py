@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..db.errors import LanemapError
-from ..db.isa.shared import BOX_MODES, Box
+from ..db.isa.shared import BOX_MODES, BoundingBox
 from ..db.layout.algebra import Array
 from ..db.text import in_one_line
 from .device import Description, LaunchFailed, NotLoaded, Output, Probes
@@ -215,7 +215,7 @@ def assembled(text: str, ptxas: str, target: str) -> bytes:
         return cubin.read_bytes()
 
 
-def tensor_map(of: Box, address: int, count: int) -> Array:
+def tensor_map(of: BoundingBox, address: int, count: int) -> Array:
     """The bytes of the tensor map of so many boxes that follow each other in global memory.
 
     Raises:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..db.isa.forms import Form
 from ..db.isa.instructions import WARPGROUP, Operand, box
-from ..db.isa.shared import Box
+from ..db.isa.shared import BoundingBox
 from ..db.isa.vendors import NVIDIA
 from ..db.layout.algebra import Array
 from ..db.store.files import folder_atomically
@@ -48,7 +48,7 @@ class Port(NamedTuple):
     bits: int = 32
     bytes: int = 0
     align: int = 128
-    box: Box | None = None
+    box: BoundingBox | None = None
 
     @property
     def together(self) -> int:
@@ -320,7 +320,7 @@ def _move(form: Form) -> Kernel:
 TMA = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 
 
-def _box(form: Form, of: Box) -> Kernel:
+def _box(form: Form, of: BoundingBox) -> Kernel:
     """One copy of a box from a tensor to shared memory, so many bytes after an address at which its pattern begins."""
     memory = Port("memory", bytes=of.size + (LINES - 1) * LINE, align=LINES * LINE)
     lines = [

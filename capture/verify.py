@@ -15,7 +15,7 @@ from ..db.errors import LanemapError
 from ..db.flow.metadata import decode, pack_vectors
 from ..db.isa.forms import Form
 from ..db.isa.instructions import PARTIAL_ROLES, WARP, WARPGROUP, WORD, Key, box, operand, tile
-from ..db.isa.shared import Box, Fields
+from ..db.isa.shared import BoundingBox, Fields
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment, address_lanes
 from ..db.layout.shared import read, swizzle
@@ -134,7 +134,7 @@ class SimulatedGroup:
         lines[probe, line, place] = read_registers(registers, patterns["r"])[picks["r"]]
         return write_memory(form, form.role, lines)
 
-    def _box(self, kernel: Kernel, of: Box, patterns: Patterns, picks: Patterns) -> Array:
+    def _box(self, kernel: Kernel, of: BoundingBox, patterns: Patterns, picks: Patterns) -> Array:
         """What memory holds after a box was written, so many bytes after its pattern begins."""
         held, moved, width = self._table[kernel.form.key(kernel.form.role)].table, swizzle(of.mode), of.bits // 8
         count = len(picks["offset"])

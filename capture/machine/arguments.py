@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...db.errors import LanemapError
-from ...db.isa.shared import BOX_MODES, Box
+from ...db.isa.shared import BOX_MODES, BoundingBox
 from ...db.isa.types import TYPES, plain, type_name
 from ...db.layout.algebra import Array
 from .. import values
@@ -144,7 +144,7 @@ def tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mappi
         raise LanemapError(f"a box of {name} has {len(of.shape)} extents, not {len(box)}, and at most 5", "arg")
     if box[-1] * of.bits % (8 * UNIT) or row % UNIT or not all(1 <= extent <= 256 for extent in box):
         raise LanemapError(f"lines of a box of {name} are multiples of {UNIT} bytes, and extents at most 256", "arg")
-    lies = Box(mode, of.bits, prod(box[:-1]), box[-1])
+    lies = BoundingBox(mode, of.bits, prod(box[:-1]), box[-1])
     if not lies.fits:
         line = box[-1] * of.bits // 8
         raise LanemapError(f"a line of a box of {name} has {line} bytes: swizzle={mode} takes {lies.span}", "arg")

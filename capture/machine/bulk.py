@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...db.isa.instructions import WARP
-from ...db.isa.shared import Box
+from ...db.isa.shared import BoundingBox
 from ...db.layout.algebra import Array
 from ...db.layout.shared import strides, swizzle
 from .barriers import reached
@@ -38,7 +38,7 @@ class _Side(NamedTuple):
 
     units: Array
     inside: Array
-    lies: Box
+    lies: BoundingBox
 
 
 def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
@@ -132,7 +132,7 @@ def _bytes(
                 return _Side(
                     index[0] + np.arange(0, length, UNIT),
                     np.ones(length // UNIT, bool),
-                    Box("none", 8 * UNIT, 1, length // UNIT),
+                    BoundingBox("none", 8 * UNIT, 1, length // UNIT),
                 )
         return None
 
@@ -164,7 +164,7 @@ def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[in
     return units
 
 
-def _within(machine: Machine, start: int, thread: int, lies: Box, *, align: int) -> Array | None:
+def _within(machine: Machine, start: int, thread: int, lies: BoundingBox, *, align: int) -> Array | None:
     """Where the units of a copy lie in shared memory; None where they cannot. The address decides the phase."""
     shared, who = machine.spaces.shared, np.array([thread])
     for _, index, _ in machine.access("shared", np.array([start]), lies.size, who, align=align):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...db.isa.shared import Box
+from ...db.isa.shared import BoundingBox
 from ...db.layout.algebra import Array
 from .values import UNSET
 
@@ -86,10 +86,10 @@ class TensorMap(NamedTuple):
     swizzle: str
 
     @property
-    def lies(self) -> Box:
+    def lies(self) -> BoundingBox:
         """How the units of a box lie in shared memory."""
         line = self.box[-1] * self.bits // 8 // UNIT
-        return Box(self.swizzle, 8 * UNIT, prod(self.box[:-1]), line)
+        return BoundingBox(self.swizzle, 8 * UNIT, prod(self.box[:-1]), line)
 
     def units(self, start: Array) -> tuple[Array, Array]:
         """The bytes from the address to each unit of a box, and whether the tensor has it, in the order of the box.

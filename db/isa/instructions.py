@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..errors import LanemapError
 from ..text import spans
 from . import data
-from .shared import BOX_MODES, Box, Tile, pattern
+from .shared import BOX_MODES, BoundingBox, Tile, pattern
 from .types import LARGEST, TYPES, is_shape, shape_name, type_bits
 from .vendors import NVIDIA, VENDORS, Vendor, vendor_of
 
@@ -475,12 +475,12 @@ def tile(key: Key) -> Tile | None:
     return Tile(*named, element_bits(key.instruction, key.shape, key.type), mn, k)
 
 
-def box(key: Key) -> Box | None:
+def box(key: Key) -> BoundingBox | None:
     """The box that a tensor map writes to shared memory; None of any other operand."""
     mode = key.qualifiers or ""
     if key.role != "t" or mode not in BOX_MODES:
         return None
-    return Box(mode, type_bits(key.type), *dimensions(key.shape, key.role, key.instruction))
+    return BoundingBox(mode, type_bits(key.type), *dimensions(key.shape, key.role, key.instruction))
 
 
 def threads(key: Key) -> int:

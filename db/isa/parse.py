@@ -18,7 +18,9 @@ from .vendors import VENDORS
 _LAST_ID = 3
 
 _HEADS = "|".join({re.escape(name.partition(".")[0]) for name, row in INSTRUCTIONS.items() if row.register_roles})
-_HEAD = re.compile(rf"(?<![\w:.%])(?:{_HEADS})(?![\w:])")
+#: Of these no mnemonic says which operand is meant: it stands in a tensor map.
+_NAMES = "|".join({re.escape(name) for name, row in INSTRUCTIONS.items() if not row.register_roles})
+_HEAD = re.compile(rf"(?<![\w:.%])(?:(?:{_HEADS})(?![\w:])|(?:{_NAMES})(?![\w:.]))")
 _OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
 _SEPARATOR = re.compile(r"[\s.]+")
 
@@ -123,7 +125,7 @@ def _of_mnemonic(tokens: list[str]) -> Tokens:
     text, (head, *rest) = ".".join(tokens), tokens
     if is_shape(head):
         head, rest = "", tokens
-    elif head in ("tcgen05", "wgmma"):
+    elif head in ("cp", "tcgen05", "wgmma"):
         head, rest = _with_verb(head, rest)
     kinds: list[tuple[str, str]] = []
     if head == "wmma" and rest[:1] in (["load"], ["store"]) and rest[1:] and rest[1] in "abcd":

@@ -86,7 +86,7 @@ BOX_MODES: Mapping[str, str] = {
 }
 
 
-class Box(NamedTuple):
+class BoundingBox(NamedTuple):
     """A matrix of ``mn`` rows of ``k`` elements, as a tensor map with this swizzling mode writes it."""
 
     mode: str

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-    from ..isa.shared import Box, Tile
+    from ..isa.shared import BoundingBox, Tile
     from .places import Index, MatrixCell, RegisterPlace
 
     Array = NDArray[Any]
@@ -236,7 +236,7 @@ class Fragment(instructions.Slots):
         return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
 
     @property
-    def tile(self) -> Tile | Box | None:
+    def tile(self) -> Tile | BoundingBox | None:
         """The tile or box that it is in shared memory; None in registers."""
         return instructions.tile(self.key) or instructions.box(self.key)
 

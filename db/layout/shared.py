@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import LanemapError
 from ..isa.instructions import WORD, Key, box, instruction, sparsity, tile
-from ..isa.shared import LINES, Box, Fields, Tile
+from ..isa.shared import LINES, BoundingBox, Fields, Tile
 from .algebra import Array, Digit, Sum, parse_strided
 from .fragment import elements
 
@@ -71,12 +71,12 @@ def swizzle(mode: str) -> Swizzle:
     return _SWIZZLES[mode]
 
 
-def strides(of: Tile | Box, offsets: tuple[int, int] | None = None) -> Sum:
+def strides(of: Tile | BoundingBox, offsets: tuple[int, int] | None = None) -> Sum:
     """The bit at which each element of a tile or a box begins, over (mn, k), before its bytes are swizzled.
 
     ``offsets`` are the leading and the stride byte offset of a descriptor, by default those of the tile.
     """
-    if isinstance(of, Box):
+    if isinstance(of, BoundingBox):
         return Sum(0, ((Digit(1, of.mn, of.span * 8),), (Digit(1, of.k, of.bits),)))
     along_mn, along_k = of.strides
     if offsets is not None:
@@ -95,7 +95,7 @@ def strides(of: Tile | Box, offsets: tuple[int, int] | None = None) -> Sum:
     )
 
 
-def places(of: Tile | Box) -> Array:
+def places(of: Tile | BoundingBox) -> Array:
     """The bit of shared memory at which each element lies, counted from its start: an array (mn, k)."""
     bits = strides(of)(*np.indices((of.mn, of.k), sparse=True))
     return swizzle(of.mode)(bits >> 3) << 3 | bits & 7
@@ -135,10 +135,10 @@ def stated(text: str, of: Tile) -> Array:
     return Swizzle(count, first, shift)(bits >> 3) << 3 | bits & 7
 
 
-def tabled(text: str, of: Box) -> Array:
+def tabled(text: str, of: BoundingBox) -> Array:
     """The same of a box by a table as documents print it: which unit of a line of 128 bytes lies at each (5.5.7).
 
-    >>> tabled("0 1 2 3 4 5 6 7\n1 0 3 2 5 4 7 6", Box("32B", 32, 5, 4))[4].tolist()
+    >>> tabled("0 1 2 3 4 5 6 7\n1 0 3 2 5 4 7 6", BoundingBox("32B", 32, 5, 4))[4].tolist()
     [1152, 1184, 1216, 1248]
     """
     units = np.argsort([list(map(int, line.split())) for line in text.strip().splitlines()], axis=1)

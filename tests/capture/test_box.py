@@ -8,7 +8,7 @@ from lanemap.capture.box import measure_box
 from lanemap.capture.device import Bench, Contradiction, NotLoaded, Output
 from lanemap.capture.kernels import POISON, kernels, module_text
 from lanemap.db.isa.forms import forms
-from lanemap.db.isa.shared import Box
+from lanemap.db.isa.shared import BoundingBox
 
 from .. import forms as tables
 from ..shared_memory import box
@@ -89,7 +89,7 @@ def test_a_map_that_the_driver_does_not_have_is_unsupported(monkeypatch):
 
     monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: Driver())
     with pytest.raises(NotLoaded, match="the driver has no tensor map of 8 rows of 64 elements of 16 bits in 128B"):
-        cuda.tensor_map(Box("128B", 16, 8, 64), 256, 2)
+        cuda.tensor_map(BoundingBox("128B", 16, 8, 64), 256, 2)
 
 
 class Banks:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import lanemap
 from lanemap.db.isa.instructions import Key, tile
-from lanemap.db.isa.shared import BOX_MODES, Box, Tile, pattern, patterns
+from lanemap.db.isa.shared import BOX_MODES, BoundingBox, Tile, pattern, patterns
 from lanemap.db.layout.fragment import Fragment
 from lanemap.db.layout.shared import Swizzle, places, shared, stated, swizzle
 from lanemap.db.layout.structure import check
@@ -97,7 +97,7 @@ def test_each_documented_box_is_what_the_model_holds(version):
 @pytest.mark.parametrize("mode", list(BOX_MODES))
 @given(rows=st.integers(1, 20), units=st.integers(1, 8), bits=st.sampled_from([8, 16, 32]))
 def test_a_box_lies_where_a_model_of_memory_puts_it(mode, rows, units, bits):
-    of = Box(mode, bits, rows, units * 128 // bits)
+    of = BoundingBox(mode, bits, rows, units * 128 // bits)
     assume(of.fits)
     assert (places(of).ravel() // 8).tolist() == box(mode, rows, units * 16, 0)[:: bits // 8]
 

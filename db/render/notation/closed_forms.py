@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...isa.instructions import WARP, dimensions, instruction
-from ...isa.shared import Box, Tile
+from ...isa.shared import BoundingBox, Tile
 from ...isa.types import TYPES
 from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_cases, as_sum, bits, quotients, span
 from ...layout.fragment import Fragment
@@ -211,7 +211,7 @@ def cute(fragment: Fragment, name: str) -> str:
     return _alias(f"{name}_thr_id", [(digit,) for digit in threads]) + _alias(name, _digits(fragment, counted[first]))
 
 
-def _in_memory(fragment: Fragment, of: Tile | Box, name: str) -> str:
+def _in_memory(fragment: Fragment, of: Tile | BoundingBox, name: str) -> str:
     if not np.array_equal(shared(fragment.key, places(of)), fragment.table):
         raise RefusedError(f"{fragment}: its elements do not lie as its mode says")
     modes = [[digit._replace(weight=digit.weight // of.bits) for digit in axis] for axis in strides(of).axes]
