@@ -112,7 +112,7 @@ def test_the_assembler_refuses_a_million_names_that_the_table_lacks(tmp_path):
     names = random.Random(2)
 
     def candidates():
-        known, seen = [*FORMS], {*FORMS}
+        known, seen = [form for form in FORMS if not form.startswith("cp.async.")], {*FORMS}
         while True:
             near = names.choice(known)
             for _ in range(names.randint(1, 3)):
