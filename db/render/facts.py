@@ -17,7 +17,7 @@ def facts(fragment: Fragment) -> dict[str, str]:
     narrow = f", of which {part}" if part else ""
     texts = {
         "operand": heading(fragment),
-        "in memory" if fragment.tile else "per lane": held(fragment) + narrow,
+        "memory" if fragment.tile else "per lane": held(fragment) + narrow,
         "source": fragment.source,
         "note": fragment.note,
         "section": cited.section and " #".join(filter(None, (cited.section, cited.anchor))),

@@ -202,7 +202,7 @@ def fragment(
         formula=formula,
         mended=None if erratum else stated.get("mended"),
         erratum=erratum.get("reason"),
-        evidence=erratum.get("evidence"),
+        evidence=erratum.get("evidence", section.get("evidence") if layout else None),
         origin=section.get("origin"),
     )
     described = Fragment.of(

@@ -145,3 +145,10 @@ def test_a_fragment_in_memory_is_held_by_one_thread_and_may_have_gaps():
     assert (fragment.threads, fragment.registers, fragment.slots) == (1, 256, 2)
     assert check(fragment) == []
     assert Fragment.of(key._replace(role="A", qualifiers=None), None, "x").threads == 128
+
+
+def test_what_the_document_leaves_open_is_said_with_its_evidence(database):
+    """Of an operand that a descriptor names; that in registers needs none."""
+    said = database.fragment("m64n64k16 f16 A 64B.K").citation.evidence
+    assert "the base offset is subtracted" in said
+    assert database.fragment("m64n64k16 f16 A", source="ptx-isa-9.4+errata").citation.evidence is None
