@@ -6,6 +6,7 @@ so that threads that went apart meet again where their ways join.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,9 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...db.errors import LanemapError
-from ...db.isa.instructions import WARP
+from ...db.isa.instructions import WARP, WORD
 from ...db.layout.algebra import Array
+from ...db.layout.banks import BANKS, degrees
 from ...db.text import spans
+from ..values import LINE
 from .memory import LOCAL, SHARED, Memory, Spaces, TensorMap
 from .order import OWN, Flights, Order
 from .parse import (
@@ -42,6 +45,9 @@ Binder = Callable[["Machine", Statement, Function], Step]
 
 #: Static shared memory begins here: address 0 is none, and sm_90 keeps the first kilobyte.
 _FIRST_SHARED = 1024
+
+#: How often the banks are watched for each instruction, which mostly repeats its pattern.
+_CLOCKED = 16
 
 #: What ends with a mask of the lanes that take part, and what has rules of its own.
 _MEMBERS = ("shfl", "vote", "match", "redux", "elect", "bar", "barrier")
@@ -96,9 +102,13 @@ class Mbarrier:
 
 @dataclass
 class Log:
-    """What a run leaves behind, of all blocks together: faults by kind and place with their number, and counts."""
+    """What a run leaves behind, of all blocks together: faults by kind and place with their number, and counts.
+
+    ``conflicts`` has the most words that a bank has to give at once, by instruction and place.
+    """
 
     faults: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    conflicts: dict[tuple[str, str], int] = field(default_factory=dict)
     steps: int = 0
     stopped: str = ""
 
@@ -143,6 +153,7 @@ class Machine:
         self.arrived: dict[tuple[int, int], int] = {}
         self.mbarriers: dict[int, Mbarrier] = {}
         self.polled = np.full(self.threads, -1)
+        self.clocked: Counter[int] = Counter()
         self.alone = np.zeros(self.threads, bool)
         self.stack: list[Array] = []
         self.returned: dict[int, Callable[[Array], None]] = {}
@@ -316,8 +327,25 @@ class Machine:
                 words = f"{memory.name} memory at {int(at[off][0]):#x} is not aligned to {align or size} bytes"
                 self.fault("alignment", who[off], words)
                 good &= ~off
+            if memory is self.spaces.shared and size <= LINE and self.clocked[self.at] < _CLOCKED and good.any():
+                self.clocked[self.at] += 1
+                self._banks(at[good], size, who[good])
             found.append((memory, index[good], who[good]))
         return found
+
+    def _banks(self, address: Array, size: int, threads: Array) -> None:
+        """Note how many words a bank has to give at once. Lanes that do nothing name what another one does."""
+        instruction = self.program[self.at][0]
+        lanes = min(WARP, BANKS * WORD // 8 // size)
+        nowhere = np.iinfo(np.int64).max
+        of_thread = np.full(self.threads, nowhere)
+        of_thread[threads] = address
+        phases: Array = of_thread.reshape(-1, lanes)
+        least = phases.min(axis=1)[:, None]
+        phases = np.where(phases < nowhere, phases, least)[least[:, 0] < nowhere]
+        degree = int(degrees(phases, size).max())
+        key = instruction.parts[0], str(instruction.place)
+        self.log.conflicts[key] = max(self.log.conflicts.get(key, 1), degree)
 
     def reads(self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN) -> None:
         """Note what threads read of shared memory, themselves or by what runs beside them, and what races with it."""

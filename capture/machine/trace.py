@@ -49,7 +49,8 @@ _KINDS = {
 class Trace:
     """A run of a kernel on simulated threads.
 
-    ``findings`` are what is wrong; ``notes`` what could not be judged. ``outputs`` are the arrays as the kernel leaves
+    ``findings`` are what is wrong; ``notes`` what could not be judged, and ``conflicts``
+    where a bank of shared memory has to give several words at once. ``outputs`` are the arrays as the kernel leaves
     them, by name. ``ok`` is whether nothing is wrong and a product that was given could be checked.
     """
 
@@ -58,6 +59,7 @@ class Trace:
     notes: tuple[str, ...]
     outputs: dict[str, Array] = field(repr=False)
     counts: str
+    conflicts: tuple[str, ...]
     checked: bool
     judge: Judge = field(repr=False)
 
@@ -90,6 +92,7 @@ class Trace:
         ]
         lines = [str(finding) for finding in self.findings]
         lines += [f"memory: {'; '.join(clean)}"] if clean else []
+        lines += [f"banks: {'; '.join(self.conflicts)}"] if self.conflicts else []
         return "\n".join([*lines, *self.notes, self.counts])
 
     def records(self) -> dict[str, Any]:
@@ -109,6 +112,7 @@ class Trace:
             "ok": self.ok,
             "findings": findings,
             "notes": list(self.notes),
+            "conflicts": list(self.conflicts),
             "counts": self.counts,
         }
 
@@ -205,8 +209,11 @@ def trace(
         )
         findings += _output(judge, after, steps, expected)
     values = {argument.name: argument.decode(data) for argument in arrays for data, _ in [after[argument.name]]}
+    conflicts = tuple(
+        f"{name} of {place} has {degree}-way conflicts" for (name, place), degree in log.conflicts.items() if degree > 1
+    )
     counts = _counts(tape, log, prod(block), time.perf_counter() - started)
-    return Trace(function.name, tuple(findings), tuple(notes), values, counts, checked, judge)
+    return Trace(function.name, tuple(findings), tuple(notes), values, counts, conflicts, checked, judge)
 
 
 class _Symbols(NamedTuple):

@@ -186,16 +186,17 @@ def compiled(triton, name, types, constants, capability):
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 4})
 
 
-@pytest.mark.parametrize("capability", [80, 120])
+@pytest.mark.parametrize("capability", [80, 90, 120])
 def test_what_triton_makes_of_a_product_is_right(triton, capability, database):
     types = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "width": "i32", "depth": "i32"}
     kernel = compiled(triton, "matmul", types, {"tile_m": 64, "tile_n": 64, "tile_k": 32}, capability)
     given = {"a": (64, 64), "b": (64, 128), "c": (64, 128), "width": 128, "depth": 64}
     found = database.trace(kernel, given, "c[m,n] = a[m,k] b[k,n]", grid=(1, 2))
     assert found.ok, found
+    assert ("wgmma (m64n64k16 f16)" in found.counts) == (capability == 90), found.counts
 
 
-@pytest.mark.parametrize("capability", [80, 120])
+@pytest.mark.parametrize("capability", [80, 90, 120])
 def test_what_triton_makes_of_attention_is_right(triton, capability, database):
     types = {"q": "*fp16", "k": "*fp16", "v": "*fp16", "o": "*fp32", "width": "i32", "scale": "fp32"}
     kernel = compiled(triton, "attention", types, {"tile_m": 64, "tile_n": 64, "size": 64}, capability)

@@ -224,3 +224,18 @@ JOINED:
     mma.sync"""
     found = product("    mma.sync", late, "    .reg .b64 %from", "    .shared .b32 count;\n    .reg .b64 %from")
     assert "divergence" not in kinds(found), found
+
+
+@pytest.mark.parametrize(
+    ("pitch", "lanes", "degree"), [(4, 32, 1), (8, 32, 2), (132, 32, 1), (128, 32, 32), (128, 5, 5)]
+)
+def test_bank_conflicts_are_counted(pitch, lanes, degree):
+    text = f"""
+.visible .entry one() {{
+.reg .b32 %t, %at; .reg .pred %p; .shared .align 128 .b8 tile[4352];
+mov.u32 %t, %tid.x; mov.u32 %at, tile; mad.lo.u32 %at, %t, {pitch}, %at; setp.ge.u32 %p, %t, {lanes};
+@!%p st.shared.u32 [%at], %t;
+ret; }}"""
+    found = run(text, block=64)
+    assert found.conflicts == (() if degree == 1 else (f"st of line 5 has {degree}-way conflicts",))
+    assert found.ok  # slow is not wrong
