@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lanemap.capture.machine.order import COPIES, Order
+from lanemap.capture.machine.order import COPIES, WGMMA, Order
 
 BYTE, FIRST, SECOND, BOTH = np.array([0]), np.array([0]), np.array([32]), np.array([0, 1])
 
@@ -31,3 +31,28 @@ def test_a_copy_is_there_for_others_after_its_wait_and_a_meeting():
     assert order.reads(BYTE, 4, SECOND, 5) is not None
     order.meet(BOTH)
     assert order.reads(BYTE, 4, SECOND, 6) is None
+
+
+def test_the_async_proxy_sees_what_a_fence_carried_there_before_or_after_a_meeting():
+    for fenced in (FIRST, SECOND):
+        order = Order(2, 2, 4)
+        order.writes(BYTE, 4, FIRST, 1)
+        if fenced is FIRST:
+            order.fence(np.array([0]))
+        order.meet(BOTH)
+        assert (order.reads(BYTE, 4, SECOND, 2, WGMMA) is None) == (fenced is FIRST)
+        if fenced is SECOND:
+            order.fence(np.array([1]))
+        assert order.reads(BYTE, 4, SECOND, 3, WGMMA) is None
+
+
+def test_what_wgmma_reads_may_be_written_after_a_wait_of_its_group():
+    order = Order(2, 2, 4)
+    order.reads(BYTE, 4, FIRST, 1, WGMMA)
+    order.commit(np.array([0]), WGMMA)
+    order.meet(BOTH)
+    assert order.writes(BYTE, 4, FIRST, 2) is not None
+    order.reads(BYTE, 4, FIRST, 3, WGMMA)
+    order.commit(np.array([0]), WGMMA)
+    order.arrived(np.array([0]), 0, WGMMA)
+    assert order.writes(BYTE, 4, FIRST, 4) is None
