@@ -529,14 +529,17 @@ def expect_one(query: Query, named: Iterable[object], *attributes: str) -> None:
 
 
 def prefer_dense(query: Query, candidates: Iterable[Fragment]) -> list[Fragment]:
-    """The fragments of one instruction, of a sparse one only if all are sparse.
+    """The fragments of one instruction, of a sparse one only if all are sparse, of memory alone only if all are.
 
     Raises:
         LanemapError: they are of several vendors; says the whole name that each has for what the query names.
     """
-    dense_first = sorted(
-        candidates, key=lambda fragment: (instruction(fragment.instruction).sparse, fragment.instruction)
-    )
+
+    def order(fragment: Fragment) -> tuple[bool, bool, str]:
+        named = instruction(fragment.instruction)
+        return named.sparse, not named.register_roles, fragment.instruction
+
+    dense_first = sorted(candidates, key=order)
     of_each = {fragment.vendor: fragment for fragment in reversed(dense_first) if fragment.vendor}
     if len(of_each) > 1:
         named = ["instruction", "shape"] + ["type"] * bool(query.token("type")) + ["role"] * ("role" in query.asked)

@@ -17,7 +17,7 @@ from ...db.isa.types import TYPES, plain, type_name
 from ...db.layout.algebra import Array
 from .. import values
 from .arithmetic import narrow_values, to_narrow
-from .memory import MAP_SIZE, UNIT, Allocated, TensorMap, map_bytes
+from .memory import MAP_SIZE, UNIT, Allocated, MappedTensor, map_bytes
 from .parse import Function, Variable, bits_of
 from .values import round_bf16
 
@@ -134,7 +134,7 @@ def _map(value: str, written: str) -> MapOf:
     return MapOf(name, tuple(map(int, box.split("x"))), mode or "none")
 
 
-def tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapping[str, Allocated]) -> TensorMap:
+def tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapping[str, Allocated]) -> MappedTensor:
     """The tensor map of an argument. Raises LanemapError where there is none such of its array (5.5)."""
     assert argument.map is not None
     name, box, mode = argument.map
@@ -148,7 +148,7 @@ def tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mappi
     if not lies.fits:
         line = box[-1] * of.bits // 8
         raise LanemapError(f"a line of a box of {name} has {line} bytes: swizzle={mode} takes {lies.span}", "arg")
-    return TensorMap(places[name].address, of.shape, of.bits, box, mode)
+    return MappedTensor(places[name].address, of.shape, of.bits, box, mode)
 
 
 def _float(text: str, written: str) -> float:

@@ -30,7 +30,7 @@ _KNOWN = {"global", "shared::cta", "shared::cluster", _COMPLETES, "bulk_group", 
 _KNOWN |= {f"{rank}d" for rank in range(1, 6)}
 
 
-class _Side(NamedTuple):
+class _Ends(NamedTuple):
     """The units of a copy in global memory: where each begins, whether the tensor has it, and how shared memory does.
 
     ``lies`` says how its units lie in shared memory; that of a copy that is no tensor's has one row.
@@ -117,19 +117,19 @@ def _copy(machine: Machine, instruction: Statement, function: Function, *, loads
 
 def _bytes(
     machine: Machine, operand: Operand, size: Operand | None, function: Function
-) -> Callable[[int], _Side | None]:
+) -> Callable[[int], _Ends | None]:
     """What gives the units in global memory of a copy of consecutive bytes."""
     assert size is not None
     addresses, count = machine.addresses(operand, function), machine.register(size, "u32", function)
 
-    def units(thread: int) -> _Side | None:
+    def units(thread: int) -> _Ends | None:
         length, who = int(count.bits[thread]), np.array([thread])
         if length % UNIT:
             machine.fault("alignment", who, f"{machine.opcode} of {length} bytes, which is no multiple of {UNIT}")
             return None
         for _, index, _ in machine.access("global", addresses()[0][who], length, who, align=UNIT):
             if len(index):
-                return _Side(
+                return _Ends(
                     index[0] + np.arange(0, length, UNIT),
                     np.ones(length // UNIT, bool),
                     BoundingBox("none", 8 * UNIT, 1, length // UNIT),
@@ -139,7 +139,7 @@ def _bytes(
     return units
 
 
-def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[int], _Side | None]:
+def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[int], _Ends | None]:
     """What gives the units in global memory of a box, whose coordinates stand behind the address of its tensor map."""
     assert isinstance(operand, MemoryOperand)
     (start,) = operand.more
@@ -147,7 +147,7 @@ def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[in
     coordinates = [machine.register(item, "b32", function) for item in start.items]
     addresses, local = machine.addresses(operand, function), machine.spaces.local
 
-    def units(thread: int) -> _Side | None:
+    def units(thread: int) -> _Ends | None:
         address = int(addresses()[0][thread])
         at = address - (LOCAL if address >= LOCAL else 0)
         data = local.data[thread * local.size + at :][:MAP_SIZE] if 0 <= at < local.size else local.data[:0]
@@ -159,7 +159,7 @@ def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[in
         found = machine.launch.maps[number]
         begin = np.array([int(each.bits.view("i4")[thread]) for each in reversed(coordinates)])
         place, inside = found.units(begin)
-        return _Side(place + found.address - GLOBAL, inside, found.lies)
+        return _Ends(place + found.address - GLOBAL, inside, found.lies)
 
     return units
 

@@ -73,7 +73,7 @@ UNIT = 16
 _MAGIC = b"tensor map".ljust(UNIT)
 
 
-class TensorMap(NamedTuple):
+class MappedTensor(NamedTuple):
     """A tensor in global memory and the box that is copied of it, both extents outermost first (5.5).
 
     ``address`` is generic, and ``swizzle`` the mode in which the box lies in shared memory.

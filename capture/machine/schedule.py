@@ -19,7 +19,7 @@ from ...db.layout.algebra import Array
 from ...db.layout.banks import BANKS, degrees
 from ...db.text import spans
 from ..values import LINE
-from .memory import LOCAL, SHARED, Memory, Spaces, TensorMap
+from .memory import LOCAL, SHARED, MappedTensor, Memory, Spaces
 from .order import OWN, Flights, Order
 from .parse import (
     Function,
@@ -77,7 +77,7 @@ class Launch(NamedTuple):
     block: Dimensions
     shared: int
     parameters: bytes
-    maps: Sequence[TensorMap] = ()
+    maps: Sequence[MappedTensor] = ()
 
 
 @dataclass

@@ -137,7 +137,8 @@ def no_fragment(
                 close += get_close_matches(re.sub(r"[._]", "", value.lower())[:9], INSTRUCTIONS)
                 guess = f"did you mean {close[0]}? " if close else ""
                 return f"no shape or instruction {_printed(value)}: {guess}covered are {', '.join(INSTRUCTIONS)}"
-            values = {getattr(record, name) for record in records} - {None}
+            of_lanes = [record for record in records if instruction(record.instruction).register_roles]
+            values = {getattr(record, name) for record in of_lanes or records} - {None}
             options = sorted(map(str, values), key=naturally)
             return f"no {name} {_printed(value)}{of}: {_suggest(name, str(value), options)}"
         matched.append(str(getattr(matching[0], name)))

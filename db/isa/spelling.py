@@ -55,11 +55,10 @@ def cased(mnemonic: str) -> str:
 
     >>> cased("mma.block_scale.scale_vec::2x"), cased("tcgen05.ld.red.max.abs.nan")
     ('mma.block_scale.scale_vec::2X', 'tcgen05.ld.red.max.abs.NaN')
-    >>> cased("128b.mn")
-    '128B.MN'
+    >>> cased("128b.mn"), cased("128b.atom32")
+    ('128B.MN', '128B.atom32')
     """
-    if in_memory := pattern(mnemonic):
-        return ".".join(in_memory)
+    mnemonic = re.sub(r"(?<![^.])([0-9]+)b(?![^.])", r"\1B", ".".join(pattern(mnemonic) or (mnemonic,)))
     return re.sub(r"\bnan\b", "NaN", re.sub(r"(scale_vec::\d)x", r"\1X", mnemonic))
 
 

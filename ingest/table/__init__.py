@@ -273,7 +273,8 @@ def _width(key: Key, bits: Numbers) -> int:
 
 def _check(key: Key, slots: int, columns: Mapping[str, NDArray[np.int32]]) -> None:
     """Refuse rows that cannot be a layout. Lanes and cells outside the instruction are left to structural checks."""
-    registers = MAX_WORDS if pattern(key.qualifiers) else MAX_REGISTERS
+    in_memory = pattern(key.qualifiers) or key.role in instructions.instruction(key.instruction).memory_only
+    registers = MAX_WORDS if in_memory else MAX_REGISTERS
     limits = {"reg": (0, registers - 1), "slot": (0, slots - 1)}
     limits |= dict.fromkeys(("lane", "row", "col", "col_last"), (0, MAX_DIMENSION))
     limits |= {"computation": (1, MAX_DIMENSION), "selector": (0, 3)}

@@ -273,7 +273,7 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
         ("mma.sp m16n8k32", ("mma.sp m16n8k32 has the types of A f16, bf16, s8, u8: name one",)),
         ("wgmma", ("wgmma has the shapes m64n8k16, m64n16k16,", ", ...: name one")),
         ("mma A", ("mma has the shapes m8n8k4,",)),
-        ("m8n8 b16", ("the instructions ldmatrix, stmatrix, movmatrix: name one",)),
+        ("m8n8 b16", ("the instructions cp.async.bulk.tensor, ldmatrix, stmatrix, movmatrix: name one",)),
         ("ldmatrix m8n8", ("the qualifiers x1, x2, x4, x1.trans, x2.trans, x4.trans: name one",)),
         ("ldmatrix r", ("the shapes m8n8, m8n16, m16n16: name one",)),
         ("m16n8k256 b1 --source all", (f"has the sources {', '.join(SHIPPED[:4])}, h200-sm_90a: name one",)),
