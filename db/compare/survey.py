@@ -62,8 +62,10 @@ class Product(NamedTuple):
     @property
     def aliases(self) -> Sequence[str]:
         """What it is called besides its name: its mnemonics, its opcodes, its atoms."""
-        called = [form.mnemonic for form in self.forms]
-        for form in self.forms:
+        # No mnemonic names a box: a tensor map does.
+        forms = [form for form in self.forms if form.instruction.register_roles]
+        called = [form.mnemonic for form in forms]
+        for form in forms:
             called += filter(None, (opcode_name(form), atom(form)))
         return list(dict.fromkeys(called))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.capture.machine.memory import TensorMap
+from lanemap.capture.machine.memory import MappedTensor
 
 from .conftest import run
 
@@ -59,7 +59,7 @@ def test_a_box_lies_where_its_map_says(data):
 
 
 def test_units_outside_of_a_tensor_are_marked():
-    place, inside = TensorMap(0, (4, 32), 16, (2, 16), "none").units(np.array([3, 24]))
+    place, inside = MappedTensor(0, (4, 32), 16, (2, 16), "none").units(np.array([3, 24]))
     assert inside.tolist() == [True, False, False, False]
     assert place[0] == (3 * 32 + 24) * 2
 

@@ -137,8 +137,8 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
 
 def _describe(fragment: Fragment, version: str) -> Iterator[str]:
     texts = facts(fragment)
-    label = "in memory" if fragment.tile else "per lane"
-    yield f"{texts['operand']}; {label} {texts[label]}"
+    where, label = ("in memory", "memory") if fragment.tile else ("per lane", "per lane")
+    yield f"{texts['operand']}; {where} {texts[label]}"
     section = f", section {texts['section']}" if "section" in texts else ""
     yield f"{fragment.source}{section}, Lanemap {version}"
     if "note" in texts:
