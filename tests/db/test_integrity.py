@@ -139,9 +139,8 @@ def test_every_change_of_a_value_is_noticed(small, tmp_path, shipped_once, damag
 def test_an_index_that_misses_a_fragment_is_noticed(small, tmp_path, shipped_once):
     """A query by shape would not find it, though the table has it."""
     whole = small.read_bytes()
-    at = re.search(
-        rb"(?<!mma)m16n8k8(?=[a-z]+[0-9]+[A-D])", whole
-    ).start()  # the index has the shape first, the table the instruction
+    # The index has the shape first, the table the instruction.
+    at = re.search(rb"(?<!mma)m16n8k8(?=[a-z]+[0-9]+[A-D])", whole).start()
     file = tmp_path / "damaged.db"
     file.write_bytes(whole[:at] + b"m16n8k9" + whole[at + 7 :])
     with lanemap.open(file) as database, pytest.raises(lanemap.LanemapError, match="is damaged"):
