@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 import lanemap
-from lanemap.capture import cuda
+from lanemap.capture import conflict, cuda, shared
 from lanemap.capture.device import LaunchFailed
 from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
 from lanemap.capture.verify import SimulatedGroup
@@ -51,6 +51,8 @@ def test_so_it_does_for_warpgroups_wmma_and_matrix_moves(monkeypatch):
     ]
     table = at_random(some)
     monkeypatch.setattr(importlib, "import_module", lambda _: StandIn(table))
+    for module in (conflict, shared):  # it has neither a clock nor swizzled memory
+        monkeypatch.setattr(module, "kernels", lambda form: [])
     with cuda.Gpu() as gpu:
         source = capture(gpu, {}, some)
     for result in source.provenance["instructions"]:
