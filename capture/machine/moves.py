@@ -218,7 +218,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         for each in np.unique(counts[reading]):
             alike = reading[counts[reading] == each]
             own = int(each)
-            for memory, index, who in machine.access("global", here[alike], own, alike, align=1):
+            for memory, index, who in machine.access("global", here[alike], own, alike, align=size):
                 data[who, :own], held[who, :own] = memory.load(index, own)
                 machine.reads(memory, index, own, who)
         for memory, index, who in machine.access("shared", there[threads], size, threads):

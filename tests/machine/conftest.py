@@ -1,5 +1,6 @@
 import functools
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,16 +61,18 @@ def computed(instruction: str, result: str, sources: dict[str, np.ndarray]) -> n
     return found.outputs["d"]
 
 
-@pytest.fixture(scope="session")
-def nvcc(tmp_path_factory) -> Callable[..., str]:
-    """Compiles a kernel of the corpus to PTX."""
-    compiler = program("nvcc")
-
-    @functools.cache
-    def compile_(name: str, target: str = "sm_80", *defines: str) -> str:
-        out = tmp_path_factory.mktemp("ptx") / "kernel.ptx"
+@functools.cache
+def compiled_by_nvcc(name: str, target: str = "sm_80", *defines: str) -> str:
+    """A kernel of the corpus as PTX."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "kernel.ptx")
         flags = [f"-arch={target}", "-std=c++17", "-lineinfo", "-ptx", *(f"-D{define}" for define in defines)]
-        subprocess.run([compiler, *flags, KERNELS / f"{name}.cu", "-o", out], check=True, capture_output=True)
+        command = [program("nvcc"), *flags, KERNELS / f"{name}.cu", "-o", out]
+        subprocess.run(command, check=True, capture_output=True)
         return out.read_text()
 
-    return compile_
+
+@pytest.fixture(scope="session")
+def nvcc() -> Callable[..., str]:
+    """Compiles a kernel of the corpus to PTX."""
+    return compiled_by_nvcc

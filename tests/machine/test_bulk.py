@@ -80,3 +80,17 @@ ret; }}"""
     found = run(text, ["a=u8[64]", "b=u8[64]=0"], "b[i] = a[i]", block=1)
     assert words in found.text()
     assert found.ok == (size == 64)
+
+
+@pytest.mark.parametrize(("at", "size", "right"), [(0, 16, True), (8, 16, False), (8, 8, False), (4, 0, True)])
+def test_a_copy_begins_at_a_multiple_of_its_size(at, size, right):
+    # On an H200 it faults, or copies from elsewhere, though it reads fewer bytes.
+    text = f"""
+.visible .entry copy(.param .u64 from, .param .u64 out) {{
+.reg .b64 %from, %out; .reg .b32 %r, %size; .shared .align 16 .b8 tile[16];
+ld.param.u64 %from, [from]; ld.param.u64 %out, [out]; mov.u32 %size, {size};
+cp.async.cg.shared.global [tile], [%from+{at}], 16, %size; cp.async.wait_all;
+ld.shared.b32 %r, [tile]; st.global.b32 [%out], %r; ret; }}"""
+    found = run(text, ["a=u8[64]", "b=u32[1]=0"], block=1)
+    assert found.ok == right, found
+    assert right or "is not aligned to 16 bytes" in found.text()

@@ -167,7 +167,8 @@ def triton():
     return found
 
 
-def compiled(triton, name, types, constants, capability):
+def compiled(name, types, constants, capability):
+    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
@@ -189,7 +190,7 @@ def compiled(triton, name, types, constants, capability):
 @pytest.mark.parametrize("capability", [80, 90, 120])
 def test_what_triton_makes_of_a_product_is_right(triton, capability, database):
     types = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "width": "i32", "depth": "i32"}
-    kernel = compiled(triton, "matmul", types, {"tile_m": 64, "tile_n": 64, "tile_k": 32}, capability)
+    kernel = compiled("matmul", types, {"tile_m": 64, "tile_n": 64, "tile_k": 32}, capability)
     given = {"a": (64, 64), "b": (64, 128), "c": (64, 128), "width": 128, "depth": 64}
     found = database.trace(kernel, given, "c[m,n] = a[m,k] b[k,n]", grid=(1, 2))
     assert found.ok, found
@@ -199,7 +200,7 @@ def test_what_triton_makes_of_a_product_is_right(triton, capability, database):
 @pytest.mark.parametrize("capability", [80, 90, 120])
 def test_what_triton_makes_of_attention_is_right(triton, capability, database):
     types = {"q": "*fp16", "k": "*fp16", "v": "*fp16", "o": "*fp32", "width": "i32", "scale": "fp32"}
-    kernel = compiled(triton, "attention", types, {"tile_m": 64, "tile_n": 64, "size": 64}, capability)
+    kernel = compiled("attention", types, {"tile_m": 64, "tile_n": 64, "size": 64}, capability)
     given = {"q": (64, 64), "k": (128, 64), "v": (128, 64), "o": (64, 64), "width": 128, "scale": 0.125}
     steps = "S[m,n] = 0.125 q[m,d] k[n,d]; P = softmax(S); o[m,e] = P[m,n] v[n,e]"
     found = database.trace(kernel, given, steps)

@@ -1,0 +1,245 @@
+"""Kernels of compilers leave the same bytes on a GPU as on simulated threads, with a mistake planted, too.
+
+Mistakes are those after which a trace finds the bytes determined: no race, nothing out of bounds or uninitialised.
+Kernels for sm_80 are assembled for sm_90a, and those for sm_120a, which has other instructions, are not here.
+
+On one machine: pytest -m "" tests/gpu. Or on two, of which the one with the GPU needs no more than this file, the
+folder, PyCUDA and numpy:
+
+    pytest -n 0 -m "" tests/gpu/test_trace_on_card.py --basetemp FOLDER
+    python tests/gpu/corpus.py FOLDER/test_the_corpus_assembles0
+"""
+
+import ctypes
+import json
+import subprocess
+import sys
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+#: What all kernels are assembled for.
+TARGET = "sm_90a"
+
+_SWIZZLES = ("none", "32B", "64B", "128B")
+
+#: The number that the driver gives to the most bytes of dynamic shared memory.
+_DYNAMIC_SHARED = 8
+
+#: How far sums may be off, relative to the largest, that are of no whole numbers.
+_ROUNDED = 2.0**-20
+
+_PRODUCT = "C[m,n] = A[m,k] B[n,k]"
+_SMALL = ["A=f16[32,64]", "B=f16[32,64]", "C=f32[32,32]", "K=64"]
+
+
+class Case(NamedTuple):
+    """A kernel, PTX or what Triton compiles, and how it is launched."""
+
+    name: str
+    kernel: object
+    given: object
+    formula: str
+    block: int | None
+    grid: tuple[int, ...]
+
+
+def right():
+    """The kernels of the corpus."""
+    from ..machine import kernels, test_corpus
+    from ..machine.conftest import compiled_by_nvcc
+
+    yield Case("guide", kernels.PRODUCT, kernels.ARGUMENTS, kernels.FORMULA, 64, (1,))
+    for target in ("sm_80", "sm_90a"):
+        yield Case(f"gemm {target}", compiled_by_nvcc("gemm", target), test_corpus.GEMM, _PRODUCT, 64, (1, 2))
+    added = ["A=f16[64,128]", "B=f16[32,128]", "C=f32[64,32]=0", "K=128"]
+    yield Case("gemm in halves", compiled_by_nvcc("gemm", "sm_80", "SPLIT"), added, _PRODUCT, 64, (1, 2, 2))
+    yield Case("wgmma", compiled_by_nvcc("wgmma", "sm_90a"), test_corpus.WGMMA, _PRODUCT, 128, (1, 2))
+    yield Case("tma", compiled_by_nvcc("tma", "sm_90a"), test_corpus.TMA, _PRODUCT, 160, (1, 2))
+    for capability in (80, 90):
+        types = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "width": "i32", "depth": "i32"}
+        kernel = test_corpus.compiled("matmul", types, {"tile_m": 64, "tile_n": 64, "tile_k": 32}, capability)
+        given = {"a": (64, 64), "b": (64, 128), "c": (64, 128), "width": 128, "depth": 64}
+        yield Case(f"matmul {capability}", kernel, given, "c[m,n] = a[m,k] b[k,n]", None, (1, 2))
+        types = {"q": "*fp16", "k": "*fp16", "v": "*fp16", "o": "*fp32", "width": "i32", "scale": "fp32"}
+        kernel = test_corpus.compiled("attention", types, {"tile_m": 64, "tile_n": 64, "size": 64}, capability)
+        given = {"q": (64, 64), "k": (128, 64), "v": (128, 64), "o": (64, 64), "width": 128, "scale": 0.125}
+        steps = "S[m,n] = 0.125 q[m,d] k[n,d]; P = softmax(S); o[m,e] = P[m,n] v[n,e]"
+        yield Case(f"attention {capability}", kernel, given, steps, None, (1,))
+
+
+def mistaken():
+    """Kernels with a mistake."""
+    from ..machine import test_corpus
+    from ..machine.conftest import compiled_by_nvcc
+
+    text = compiled_by_nvcc("gemm", "sm_80")
+    for number, (at, mutant) in enumerate(test_corpus.mutants(text, np.random.default_rng(0), 100)):
+        yield Case(f"mistake {number} in line {at + 1} of gemm", mutant, _SMALL, _PRODUCT, 64, (1,))
+    text = compiled_by_nvcc("wgmma", "sm_90a")
+    for number, (old, new) in enumerate(
+        [("4611686293305360384", "4611686155866406912"), ("1, 1, 1, 0, 0;", "1, -1, 1, 0, 0;")]
+    ):
+        assert old in text
+        yield Case(f"mistake {number} in wgmma", text.replace(old, new), test_corpus.WGMMA, _PRODUCT, 128, (1, 2))
+
+
+def determined(found):
+    """Whether a kernel leaves the same bytes everywhere: nothing races, faults, or multiplies what nobody wrote."""
+    from lanemap.capture.machine.trace import _KINDS
+    from lanemap.capture.machine.values import UNSET, Execution
+
+    products = [event for event in found.judge.tape.events if isinstance(event, Execution)]
+    unset = any((origins == UNSET).any() for event in products for origins in event.held.values())
+    return not (unset or found.notes or {finding.kind for finding in found.findings} & {*_KINDS})
+
+
+def built_case(folder, number, case, database):
+    """Writes what the kernel is given and what it leaves on simulated threads; whether its bytes are determined."""
+    from lanemap.capture.machine import arguments, parse, trace
+
+    from ..toolchain import program
+
+    made = trace.compiled(case.kernel)
+    found = database.trace(case.kernel, case.given, case.formula, block=case.block, grid=case.grid)
+    if not determined(found):
+        return False
+    function = parse.parse(made.text).entry()
+    given = arguments.given(arguments.named(case.given, made.types), function, list(found.outputs), 0)
+    parameters = []
+    for argument, parameter in zip_longest([each for each in given if each.passed], function.parameters):
+        if argument is None:
+            parameters.append({"data": bytes(parameter.size).hex()})
+        elif argument.pointer:
+            parameters.append({"array": argument.name})
+        elif argument.map:
+            of = next(each for each in given if each.name == argument.map.array)
+            box = argument.map._asdict()
+            parameters.append({"map": box, "shape": of.shape, "type": of.type, "bits": of.bits})
+        else:
+            parameters.append({"data": arguments.packed([argument], [parameter], {}).hex()})
+    source, cubin = folder / f"{number}.ptx", folder / f"{number}.cubin"
+    source.write_text(made.text)
+    subprocess.run([program("ptxas"), f"-arch={TARGET}", source, "-o", cubin], check=True, capture_output=True)
+    arrays = {each.name: each for each in found.judge.arguments}
+    output = arrays[case.formula.rpartition(";")[2].partition("[")[0].strip()]
+    before = {name: np.zeros(each.size, "u1") if each.array is None else each.encode() for name, each in arrays.items()}
+    np.savez(folder / f"{number}.npz", right=found.outputs[output.name].astype("f4"), **before)
+    launch = {
+        "name": case.name,
+        "entry": function.name,
+        "block": case.block or made.threads,
+        "grid": [*case.grid, 1, 1][:3],
+        "shared": made.shared or 0,
+        "parameters": parameters,
+        "output": output.name,
+    }
+    (folder / f"{number}.json").write_text(json.dumps(launch))
+    return True
+
+
+def build(folder, file):
+    """Writes every case; how many of the mistakes leave the bytes determined."""
+    import lanemap
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with lanemap.open(str(file)) as database:
+        number = 0
+        for case in right():
+            assert built_case(folder, number, case, database), case.name
+            number += 1
+        first = number
+        for case in mistaken():
+            number += built_case(folder, number, case, database)
+    return number - first
+
+
+def tensor_map(of, address):
+    """The bytes of the tensor map of an array in row-major order."""
+    rank, width = len(of["shape"]), of["bits"] // 8
+    extents, room = of["shape"][::-1], np.zeros(128 + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    strides = (np.cumprod(extents[:-1]) * width).tolist()
+    failed = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+        ctypes.c_void_p(room.ctypes.data + start),
+        {"f16": 6, "f32": 7}[of["type"]],
+        rank,
+        ctypes.c_void_p(address),
+        (ctypes.c_uint64 * rank)(*extents),
+        (ctypes.c_uint64 * (rank - 1))(*strides),
+        (ctypes.c_uint32 * rank)(*of["map"]["box"][::-1]),
+        (ctypes.c_uint32 * rank)(*[1] * rank),
+        0,
+        _SWIZZLES.index(of["map"]["swizzle"]),
+        0,
+        0,
+    )
+    assert not failed, f"no tensor map of {of}: error {failed}"
+    return room[start : start + 128]
+
+
+def launch_kernel(cubin, launch, parameters):
+    """Runs a kernel to its end.
+
+    PyCUDA packs parameters from the first byte on, where a kernel need not expect a tensor map.
+    """
+    cuda, module, function = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+    places = (ctypes.c_void_p * len(parameters))(*(each.ctypes.data for each in parameters))
+    shared, blocks = launch["shared"], map(ctypes.c_uint, (*launch["grid"], launch["block"], 1, 1))
+    for failed in (
+        cuda.cuModuleLoadData(ctypes.byref(module), cubin.read_bytes()),
+        cuda.cuModuleGetFunction(ctypes.byref(function), module, launch["entry"].encode()),
+        cuda.cuFuncSetAttribute(function, _DYNAMIC_SHARED, shared),
+        cuda.cuLaunchKernel(function, *blocks, ctypes.c_uint(shared), None, places, None),
+        cuda.cuCtxSynchronize(),
+    ):
+        assert not failed, f"{launch['name']}: error {failed}"
+
+
+def launched(folder, number, launch):
+    """What a kernel leaves on the GPU, and what it left on simulated threads."""
+    from pycuda import driver
+
+    with np.load(folder / f"{number}.npz") as kept:
+        arrays = dict(kept)
+    expected = arrays.pop("right")
+    held = {name: driver.to_device(array) for name, array in arrays.items()}
+    parameters = []
+    for each in launch["parameters"]:
+        if "array" in each:
+            parameters.append(np.array([int(held[each["array"]])], "u8"))
+        elif "map" in each:
+            parameters.append(tensor_map(each, int(held[each["map"]["array"]])))
+        else:
+            parameters.append(np.frombuffer(bytes.fromhex(each["data"]), "u1"))
+    launch_kernel(folder / f"{number}.cubin", launch, parameters)
+    found = driver.from_device(held[launch["output"]], arrays[launch["output"]].shape, "u1")
+    return found.view("f4").reshape(expected.shape), expected
+
+
+def run(folder):
+    """Runs every kernel; how many left the same, and which did not."""
+    from pycuda import autoinit
+
+    files = sorted(folder.glob("*.json"), key=lambda file: int(file.stem))
+    assert files, f"no kernels in {folder}"
+    wrong = []
+    for file in files:
+        launch = json.loads(file.read_text())
+        found, expected = launched(folder, file.stem, launch)
+        # Which bits it has that is no number is left open, and so is the last one of what is no sum of whole numbers:
+        # tensor cores cut sums off, and powers are approximated.
+        same = (found.view("u4") == expected.view("u4")) | np.isnan(found) & np.isnan(expected)
+        if (expected % 1 != 0).any():
+            same |= np.abs(found - expected) <= _ROUNDED * np.nanmax(np.abs(expected))
+        if not same.all():
+            at = tuple(np.argwhere(~same)[0].tolist())
+            wrong.append(f"{launch['name']}: {(~same).sum()} of {same.size}, at {at} {found[at]} not {expected[at]}")
+    assert not wrong, "\n".join(wrong)
+    return f"{len(files)} kernels leave what they do on simulated threads, on {autoinit.device.name()}"
+
+
+if __name__ == "__main__":
+    print(run(Path(sys.argv[1])))
