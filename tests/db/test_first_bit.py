@@ -281,9 +281,9 @@ def test_a_type_of_an_instruction_that_nobody_knows_is_as_wide_as_its_column_say
             assert found.first_bit == expected
 
 
-def test_a_wrong_column_fails_and_none_is_said_aloud(run, built, tmp_path):
+def test_a_wrong_column_fails_and_none_is_said_aloud(run, built_for_a_warp, tmp_path):
     """In ``diff`` and ``check``; of elements that fill their slots nothing is said."""
-    database = shutil.copy2(built, tmp_path / "own.db")
+    database = shutil.copy2(built_for_a_warp, tmp_path / "own.db")
     a, full = OPERANDS["e2m1", "A"], OPERANDS["e4m3", "A"]
     for fragment, bits, code, said in ((a, [0], 1, ""), (a, [2], 0, ""), (a, None, 0, "mine"), (full, None, 0, "")):
         path = written(tmp_path / "mine.csv", fragment, bits)
