@@ -65,8 +65,8 @@ def test_a_selection_holds_just_what_was_asked_for(database, form):
     assert {row[:3] for row in rows} == {("m16n8k16", "f16", "A")}
 
 
-def test_parquet_is_small_typed_and_says_where_it_comes_from(whole, shipped):
-    with lanemap.open(str(whole)) as database:
+def test_parquet_is_small_typed_and_says_where_it_comes_from(built, shipped):
+    with lanemap.open(str(built)) as database:
         data = written(table_of(database, Query()), "parquet")
     parquet = pq.ParquetFile(io.BytesIO(data))
     assert parquet.metadata.row_group(0).column(0).compression == "ZSTD"

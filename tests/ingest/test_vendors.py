@@ -13,6 +13,7 @@ import pytest
 
 import lanemap
 
+pytestmark = pytest.mark.slow  # each command is a process of a copy of the package
 ROOT = Path(lanemap.__file__).parent
 MNEMONIC = "v_mfma_f32_16x16x16_f16"
 INSTRUCTION = {

@@ -171,6 +171,7 @@ def test_a_file_of_the_server_is_no_side_of_a_diff(client, refused, built):
     refused(client.get("/api/diff", params={"left": str(built), "right": "ptx-isa-9.1"}), 400, "no source")
 
 
+@pytest.mark.slow
 def test_the_same_question_has_the_same_verdict_by_every_way(run, file, tmp_path):
     """A right A beside a wrong D of wgmma, or beside what nobody else has: command, Python, HTTP and page."""
     with lanemap.open(str(file)) as database:
