@@ -18,7 +18,6 @@ import numpy as np
 from ...db.compare.difference import difference
 from ...db.errors import LanemapError
 from ...db.isa.instructions import WARP
-from ...db.isa.shared import pattern
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from ...db.text import counted
@@ -528,7 +527,7 @@ class _Side:
                 index[self.factor.indices.index(each)] = int(part)
         table = layout.fragment.table[slot]
         spot = f"lane {table['lane']} register {table['reg']} slot {table['slot']}"
-        if pattern(layout.fragment.qualifiers):
+        if layout.fragment.tile:
             spot = f"row {row} column {col} of what the descriptor reads"
         has = self.judge.element(int(own.array), own.place.tolist())
         line_ = f"{spot} holds {has}, must hold {self.judge.element(self.array, index)}"

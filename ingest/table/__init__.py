@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 from ...db.errors import LanemapError
 from ...db.isa import instructions
 from ...db.isa.instructions import Key
-from ...db.isa.shared import pattern
 from ...db.isa.spelling import cased, every_candidate
 from ...db.isa.types import TYPES, known_type, plain, type_name
 from ...db.layout.fragment import UNTOLD_WINDOWS, Citation, Fragment, Source, elements
@@ -273,8 +272,7 @@ def _width(key: Key, bits: Numbers) -> int:
 
 def _check(key: Key, slots: int, columns: Mapping[str, NDArray[np.int32]]) -> None:
     """Refuse rows that cannot be a layout. Lanes and cells outside the instruction are left to structural checks."""
-    in_memory = pattern(key.qualifiers) or key.role in instructions.instruction(key.instruction).memory_only
-    registers = MAX_WORDS if in_memory else MAX_REGISTERS
+    registers = MAX_WORDS if instructions.threads(key) == 1 else MAX_REGISTERS
     limits = {"reg": (0, registers - 1), "slot": (0, slots - 1)}
     limits |= dict.fromkeys(("lane", "row", "col", "col_last"), (0, MAX_DIMENSION))
     limits |= {"computation": (1, MAX_DIMENSION), "selector": (0, 3)}
