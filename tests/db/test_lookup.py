@@ -387,3 +387,9 @@ def test_each_fragment_is_of_the_most_trusted_source_that_has_rows_of_it(file):
         assert {fragment.qualifiers for fragment in after if fragment.source == "measured"} == {"x2"}
         exported = database.export(format="linear", query="tcgen05.ld 16x64b b32 r").text
         assert all(name in exported for name in ("measured", str(before[0].source)))
+
+
+def test_a_source_read_as_a_whole_has_all_that_is_listed_of_it(database):
+    """Also operands that lie in registers or in memory, of which a name without qualifiers means one."""
+    for source in database.sources().itertuples():
+        assert len(lookup.read_fragments(database.reader, Query(source=source.name))) == source.fragments, source.name
