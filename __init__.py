@@ -42,7 +42,7 @@ if interruption.BY_MODULE and not sys.flags.safe_path:
 # isort: split
 import os
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
 from io import BytesIO
@@ -1078,34 +1078,17 @@ def measure(
     this one on the same GPU; by default one for each core but one, seven at most, and none for a few instructions.
     ``ptxas`` is a program that assembles what the driver's compiler does not take.
     """
-    from contextlib import contextmanager
-    from threading import Thread
-
     from .capture.cuda import Gpu
     from .capture.run import capture
-    from .db.isa.vendors import NVIDIA
-    from .ingest import names
-    from .ingest.catalogue import document
+    from .ingest.catalogue import documented
 
     if name is not None:
         check_name(name)
     selected = forms(instruction, shape, type)
-    # The documented fragments name rows and columns, which no product can tell. Each process evaluates them while the
-    # driver starts.
-    newest = lookup.documents(lookup.in_order(dict.fromkeys(names(), "document")))[NVIDIA.name]
-    anchor = cache(lambda: {fragment.key: fragment for fragment in document(newest).fragments})
-
-    @contextmanager
-    def opened() -> Iterator[Gpu]:
-        evaluating = Thread(target=anchor)
-        evaluating.start()
-        with Gpu(device, ptxas) as gpu:
-            evaluating.join()
-            yield gpu
-
     if processes is None:
         processes = min(_PROCESSES, (os.cpu_count() or 1) - 1) if len(selected) >= _FEW else 0
-    return capture(opened, anchor, selected, progress, name, __version__, processes)
+    # Documented fragments name rows and columns, which no product can tell.
+    return capture(partial(Gpu, device, ptxas), documented(), selected, progress, name, __version__, processes)
 
 
 def shipped_mappings() -> Rows:

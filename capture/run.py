@@ -23,7 +23,7 @@ from .from_memory import measure_move, measure_warpgroup
 from .kernels import Kernel, kernels, module_text, ptx_version
 from .processes import Processes
 from .product import label, measure
-from .verify import AGREES, Verification, verify
+from .verify import AGREES, Verification, keys, verify
 
 CAPTURED, UNSUPPORTED, FAILED = "captured", "unsupported", "failed"
 
@@ -60,7 +60,7 @@ Module = tuple[float, list[Measured]]
 
 def capture(
     open_device: Callable[[], AbstractContextManager[Device]],
-    documented: Callable[[], Mapping[Key, Fragment]],
+    documented: Mapping[Key, Fragment],
     forms: Iterable[Form] | None = None,
     progress: Callable[[Outcome], object] | None = None,
     name: str | None = None,
@@ -82,7 +82,7 @@ def capture(
     done: dict[int, Module] = {}
 
     def measured(device: Device, at: int) -> Module:
-        return _measure_module(documented(), modules[at], device)
+        return _measure_module(documented, modules[at], device)
 
     # So that none is still being measured when all others are done.
     largest_first = sorted(range(len(modules)), key=lambda at: len(modules[at]), reverse=True)
@@ -176,7 +176,10 @@ def _capture_one(
         same = bool(measured) and all(
             key in documented and documented[key].digest == fragment.digest for key, fragment in measured.items()
         )
-        outcome["documented"] = by_measurement if same else verify(bench, {**documented, **metadata})
+        if not same:
+            said = {key: documented[key] for each in _kernels(form) for key in keys(each) if key in documented}
+            by_measurement = verify(bench, {**said, **metadata})
+        outcome["documented"] = by_measurement
         fragments = measurements
     except LanemapError as error:
         outcome |= {"status": UNSUPPORTED if isinstance(error, NotLoaded) else FAILED, "message": f"{form}: {error}"}

@@ -129,6 +129,7 @@ def read(bench: Bench, d: Fragment, readings: Sequence[DescriptorReading]) -> Ar
     return held * bits - bits
 
 
+@cache
 def _numbers(of_type: str, bits: int) -> tuple[int, Array]:
     """How many bits a digit has, and the memory that holds each digit of the number of each place, from 1."""
     digits = 6 if bits >= 16 else 1

@@ -81,7 +81,8 @@ def document(name: str) -> Source:
     about = imported or {key: fact for key, fact in sections.pop("document").items() if key not in _AS_IN}
     how = "" if imported else ", corrected where proved wrong" if corrected else ", as printed"
     # Where sections state a fragment again, as those of accumulators, the first names the others.
-    distinct, repeated = merge(_fragments(sections, corrected=corrected))
+    described = _described(sections)
+    distinct, repeated = merge(fragment(sections, *each, corrected=corrected) for each in described)
     also: dict[Key, list[str]] = {}
     for first, second in repeated:
         if not first.same_layout(second):
@@ -135,14 +136,16 @@ def _renumbered(section: Section, document: Section) -> Section:
     return section | {"section": sections.get(first, "") + number.removeprefix(first), "fragment": fragments}
 
 
-def _fragments(sections: dict[str, Section], *, corrected: bool) -> Iterator[Fragment]:
+def _described(sections: dict[str, Section]) -> Iterator[tuple[Section, Entry, Key]]:
+    """Every fragment that sections describe, in the order of their numbers."""
+
     def number(section: Section) -> list[int]:
         return [int(part) for part in section.get("section", "").split(".") if part]
 
     for section in sorted(sections.values(), key=number):
         for entry in section["fragment"]:
             for key in keys(section, entry):
-                yield fragment(sections, section, entry, key, corrected=corrected)
+                yield section, entry, key
 
 
 def keys(section: Section, entry: Entry) -> Iterator[Key]:
@@ -179,13 +182,7 @@ def fragment(
     Raises:
         LanemapError: its formula does not say where every element goes, or it refers to what is not there.
     """
-    same_as, stated = None, entry
-    if "same_as" in entry:
-        same_as = sections[entry["same_as"]]
-        fitting = (row for row in same_as["fragment"] if key.role in row["roles"] and key.type in row["types"])
-        if (referred := next(fitting, None)) is None:
-            raise LanemapError(f"section {same_as['section']} has no {key.role} of {key.type} to refer to")
-        stated = referred
+    same_as, stated = _referred(sections, entry, key)
     erratum = stated.get("erratum", {}) if corrected else {}
     layout = section.get("layouts", {}).get(key.qualifiers)
     formula = erratum.get("formula", stated.get("formula", layout))
@@ -206,7 +203,7 @@ def fragment(
         origin=section.get("origin"),
     )
     described = Fragment.of(
-        key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None))),
+        _whole(stated, key),
         None,
         "imported" if cited.origin else "documented" if formula else "figure-only" if figures else "unstated",
         cited,
@@ -230,20 +227,53 @@ def fragment(
     return replace(described, elements=cells)
 
 
-@cache
-def documented(key: Key) -> Fragment:
-    """The fragment that the newest document of its vendor has of a key without a major, corrected.
+def _referred(sections: dict[str, Section], entry: Entry, key: Key) -> tuple[Section | None, Entry]:
+    """The section that an entry refers to for a key, if it does, and the entry that states the layout."""
+    if "same_as" not in entry:
+        return None, entry
+    same_as = sections[entry["same_as"]]
+    fitting = (row for row in same_as["fragment"] if key.role in row["roles"] and key.type in row["types"])
+    if (stated := next(fitting, None)) is None:
+        raise LanemapError(f"section {same_as['section']} has no {key.role} of {key.type} to refer to")
+    return same_as, stated
 
-    Raises:
-        LanemapError: it has none.
-    """
-    newest = documents(in_order(dict.fromkeys(sheets(), "document"))).get(key.vendor, "")
-    sections = sheets().get(newest, {})
-    for section in sections.values():
-        for entry in section["fragment"]:
-            if key in keys(section, entry):
-                return fragment(sections, section, entry, key, corrected=True)
-    raise LanemapError(f"no document has {key}")
+
+def _whole(stated: Entry, key: Key) -> Key:
+    """A key with its major."""
+    return key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None)))
+
+
+class Documented(Mapping[Key, Fragment]):
+    """The fragments of the newest document of each vendor, corrected, by key. Each is evaluated when asked for."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, tuple[dict[str, Section], Section, Entry, Key]] = {}
+        self._evaluated: dict[Key, Fragment] = {}
+        for name in documents(in_order(dict.fromkeys(sheets(), "document"))).values():
+            sections = sheets()[name]
+            for section, entry, key in _described(sections):
+                _, stated = _referred(sections, entry, key)
+                self._entries.setdefault(_whole(stated, key), (sections, section, entry, key))
+
+    def __getitem__(self, key: Key) -> Fragment:
+        if key not in self._evaluated:
+            self._evaluated[key] = fragment(*self._entries[key], corrected=True)
+        return self._evaluated[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+@cache
+def documented() -> Documented:
+    """What ``Documented`` has, indexed once."""
+    return Documented()
 
 
 @lru_cache(1 << 12)

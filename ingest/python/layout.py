@@ -166,7 +166,10 @@ def loaded(of: Operand, name: str, addresses: Places) -> Places:
     if matched[2] and of.slots == 1:
         raise LanemapError(f"{name} moves units of 16 bits, but {of.type} has 32")
     move = Key(matched[1], "m8n8", "b16", "r", qualifiers=name.partition(".")[2])
-    r, p = (catalogue.documented(move._replace(role=role)) for role in "rp")
+    documented = catalogue.documented()
+    if move not in documented:
+        raise LanemapError(f"there is no {name}")
+    r, p = (documented[move._replace(role=role)] for role in "rp")
     passing = np.isin(np.arange(of.threads), addresses.thread)
     start: _Numbers = np.full((of.threads, 2), -1)
     start[addresses.thread] = addresses.pair

@@ -75,7 +75,7 @@ def both(documented, card, open_device, *, awaited=True):
     def opened():
         return nullcontext(card) if os.getpid() == mine else open_device()
 
-    together = run.capture(opened, lambda: documented, SOME, told.append, count=2)
+    together = run.capture(opened, documented, SOME, told.append, count=2)
     assert not multiprocessing.active_children()
     assert sorted(outcome.instruction for outcome in told) == sorted(map(str, SOME))
     return alone, together

@@ -292,7 +292,16 @@ def test_a_formula_that_leaves_an_element_out_names_section_element_and_text(mon
 
 def test_sections_that_contradict_each_other_are_refused(sources, monkeypatch):
     one, _, _, _, other, *_ = sources["ptx-isa-9.1"].fragments
-    stated = [one, replace(one, elements=other.elements, citation=Citation("2"))]
-    monkeypatch.setattr(catalogue, "_fragments", lambda *_, **__: stated)
+    stated = iter([one, replace(one, elements=other.elements, citation=Citation("2"))])
+    monkeypatch.setattr(catalogue, "_described", lambda _: [({}, {}, one.key)] * 2)
+    monkeypatch.setattr(catalogue, "fragment", lambda *_, **__: next(stated))
     with pytest.raises(lanemap.LanemapError, match="disagree on A of mma m8n8k4 f16"):
         catalogue.document("ptx-isa-9.1")
+
+
+def test_what_is_evaluated_alone_is_what_the_newest_document_has(sources):
+    documented = catalogue.documented()
+    whole = {fragment.key: fragment for fragment in sources["ptx-isa-9.4+errata"].fragments}
+    assert {*documented} == {*whole}
+    for key, fragment in whole.items():
+        assert (documented[key].digest, documented[key].status) == (fragment.digest, fragment.status)
