@@ -19,7 +19,7 @@ def written():
     def written(folder):
         sections = {file.stem: tomllib.loads(file.read_text()) for file in folder.glob("*.toml")}
         del sections["document"]
-        return list(catalogue._fragments(sections, corrected=False))
+        return [catalogue.fragment(sections, *described) for described in catalogue._described(sections)]
 
     return written
 
