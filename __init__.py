@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .capture.kernels import write_kernels
-    from .capture.machine.trace import Trace
+    from .capture.machine.report import Trace
     from .capture.run import Outcome
     from .db.compare.crosscheck import Check
     from .db.compare.defect import Report
@@ -107,7 +107,7 @@ _PARTS = ("capture", "cli", "db", "ingest")
 #: Where everything is that is imported above for type checkers: it is loaded when it is first asked for.
 _OFFERED = {
     ".capture.kernels": ("write_kernels",),
-    ".capture.machine.trace": ("Trace",),
+    ".capture.machine.report": ("Trace",),
     ".capture.run": ("Outcome",),
     ".db.compare.crosscheck": ("Check",),
     ".db.compare.defect": ("Report",),
@@ -707,12 +707,14 @@ class Database:
         arguments: Mapping[str, Any] | Sequence[str] = (),
         product: str | None = None,
         *,
+        args: str | PathLike[str] | None = None,
         block: int | Sequence[int] | None = None,
-        grid: int | Sequence[int] = 1,
+        grid: int | Sequence[int] | None = None,
         shared: int | None = None,
         entry: str | None = None,
-        source: str = DEFAULT_SOURCE,
-        seed: int = 0,
+        source: str | None = None,
+        seed: int | None = None,
+        files: bool = True,
     ) -> Trace:
         """Run a kernel on simulated threads, and say which elements its registers hold that they must not.
 
@@ -724,35 +726,46 @@ class Database:
             arguments: in the order of the parameters, as in ``["A=f16[32,64]", "n=64"]``; or by name, where values may
                 also be arrays and numbers.
             product: what the last array must be, in index notation: ``"C[m,n] = A[m,k] B[n,k]"``.
+            args: a TOML file that has the arguments in a table ``args``, and the rest, each by its name. What is also
+                given here takes the place of what it says.
             block: threads of a block, one number or up to three; ``grid`` are the blocks.
             shared: bytes of dynamic shared memory.
             entry: the kernel, where the text has several.
-            source: whose layouts tensor instructions have.
+            source: whose layouts tensor instructions have; by default ``best``.
             seed: where the random integers begin that arrays without values hold.
+            files: whether the kernel and its arguments may name files.
         """
         from .capture.machine import arguments as given
-        from .capture.machine import trace
+        from .capture.machine import settings, trace
 
-        made = trace.compiled(kernel)
-        threads = made.threads if block is None else block
-        if threads is None:
+        beside = None if args is None else named_file(args, "a file such as gemm.trace.toml")
+        written = settings.Settings() if beside is None else settings.read(beside)
+        parsed = {name: given.parse(text, beside and beside.parent) for name, text in written.arguments.items()}
+        made = trace.compiled(kernel, files=files)
+
+        def chosen(*values: Any) -> Any:
+            return next((value for value in values if value is not None), None)
+
+        if (threads := chosen(block, written.block, made.threads)) is None:
             raise LanemapError("say how many threads a block has, as in 128", "block")
 
         @cache
         def layouts(key: Key) -> Fragment:
             which = {name: value for name, value in key._asdict().items() if name not in ("shape", "type", "role")}
-            return self.operand(Query.of(key.shape, key.type, key.role, source=source, **which))[0]
+            whose = chosen(source, written.source, DEFAULT_SOURCE)
+            return self.operand(Query.of(key.shape, key.type, key.role, source=whose, **which))[0]
 
         return trace.trace(
             made.text,
             layouts,
-            given.named(arguments, made.types),
+            given.named(arguments, made.types, parsed, Path() if files else None),
             block=_extents("block", threads),
-            grid=_extents("grid", grid),
-            shared=(made.shared or 0) if shared is None else whole("shared", shared) or 0,
-            entry=entry,
-            formula=product,
-            seed=seed,
+            grid=_extents("grid", chosen(grid, written.grid, 1)),
+            shared=whole("shared", chosen(shared, written.shared, made.shared, 0)) or 0,
+            entry=chosen(entry, written.entry),
+            formula=chosen(product, written.product),
+            seed=chosen(seed, written.seed, 0),
+            file=made.file,
         )
 
     def decode(

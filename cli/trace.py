@@ -1,15 +1,9 @@
 """A kernel on simulated threads: ``lanemap trace``."""
 
-import json
-from enum import StrEnum
 from typing import Annotated
 
-from .. import DEFAULT_SOURCE
-from .app import DISAGREES, OK, app, open_database, write
-from .options import argument, integer, read_text
-
-#: How the report of a trace comes out.
-TraceFormat = StrEnum("TraceFormat", ["TABLE", "JSON"])
+from .app import app, open_database, opened, write
+from .options import ReportFormat, argument, integer, read_text
 
 
 @app.command(epilog="Example: lanemap trace gemm.ptx --block 64 --arg A=f16[16,16] --arg B=f16[8,16] --arg C=f32[16,8]")
@@ -17,27 +11,31 @@ def trace(
     kernel: Annotated[str, argument("KERNEL", "A file of PTX, or - for stdin.")],
     arg: list[str] | None = None,
     product: str | None = None,
-    block: str = "32",
-    grid: str = "1",
-    shared: int = 0,
+    args: str | None = None,
+    block: str | None = None,
+    grid: str | None = None,
+    shared: int | None = None,
     entry: str | None = None,
-    source: str = DEFAULT_SOURCE,
-    seed: int = 0,
-    format: TraceFormat = TraceFormat.TABLE,
+    source: Annotated[str | None, "Whose layouts tensor instructions have. Default: best."] = None,
+    seed: int | None = None,
+    format: ReportFormat = ReportFormat.TABLE,
+    output: str = "-",
     db: str | None = None,
 ) -> int:
     """Run a kernel without a GPU, and judge what its registers hold.
 
     Arrays hold small random integers, or with =0 behind the shape a number, or as A=@a.npy what is in a file. The left
     side of a product is the output, and begins uninitialised. Without a product, what holds for any kernel is judged:
-    operands, races, addresses. Exit code 0: nothing is wrong; 1: something is, or the product could not be checked.
+    operands, races, addresses. All options may stand in a file instead, as in lanemap trace gemm.ptx --args
+    gemm.trace.toml; those of the command take the place of what it says. Exit code 0: nothing is wrong; 1: something
+    is, or the product could not be checked.
     """
-    text = read_text(kernel, "a file of PTX")
-    with open_database(db) as database:
+    with open_database(db) as database, opened(output, filter(None, (kernel, args))) as file:
         found = database.trace(
-            text,
+            read_text(kernel, "a file of PTX") if kernel == "-" else kernel,
             arg or [],
             product,
+            args=args,
             block=_extents(block),
             grid=_extents(grid),
             shared=shared,
@@ -45,9 +43,9 @@ def trace(
             source=source,
             seed=seed,
         )
-    write(json.dumps(found.records(), indent=1) + "\n" if format is TraceFormat.JSON else found.text() + "\n")
-    return OK if found.ok else DISAGREES
+        write(found.report(format), file)
+    return found.exit_code
 
 
-def _extents(text: str) -> list[int]:
-    return [integer(part) for part in text.split(",")]
+def _extents(text: str | None) -> list[int] | None:
+    return None if text is None else [integer(part) for part in text.split(",")]

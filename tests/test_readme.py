@@ -5,6 +5,7 @@ import inspect
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,13 @@ def blocks(language, text=TEXT):
 
 
 def write_kernels(folder):
-    """The kernels that the guide shows, by the name in their first line, and those that it makes of them."""
-    for block in blocks("ptx"):
-        (folder / block.partition("\n")[0].removeprefix("// ")).write_text(block)
+    """The kernels that the guide shows, with what they are launched with, and those that it makes of them.
+
+    The first line of each says its name.
+    """
+    launches = [block for block in blocks("toml") if block.partition("\n")[0].endswith(".trace.toml")]
+    for block in (*blocks("ptx"), *launches):
+        (folder / block.partition("\n")[0].lstrip("/# ")).write_text(block)
     for line in "".join(blocks("sh")).splitlines():
         if line.startswith("sed "):
             subprocess.run(line, shell=True, cwd=folder, check=True)
@@ -81,6 +86,20 @@ def test_the_kernel_in_shared_memory_uses_the_printed_descriptor(run, tmp_path, 
         printed = lanemap.Database.descriptor(f"m64n8k16 f16 B {mode}.K", "n8k64")
         (tmp_path / "wgmma.ptx").write_text(kernel.replace(word, f"0x{printed.word:016x}"))
         assert run(*shlex.split(command.split(" | ")[0])[1:]).code == code
+
+
+def test_the_test_of_a_kernel_is_one(tmp_path, monkeypatch, built):
+    """It passes, and fails with the findings, at its own line, where registers are exchanged."""
+    write_kernels(tmp_path)
+    (test,) = (block for block in blocks("py") if block.startswith("# test_gemm.py"))
+    monkeypatch.setenv("LANEMAP_DB", str(built))
+    for kernel, code in (("gemm", 0), ("exchanged", 1)):
+        (tmp_path / "test_gemm.py").write_text(test.replace('"gemm.ptx"', f'"{kernel}.ptx"'))
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == code, done.stdout
+        assert ("registers 1 and 2 are exchanged" in done.stdout) == bool(code)
+        assert "capture/machine" not in done.stdout  # nothing of the inside is shown
 
 
 def test_every_python_line_is_true(file, tmp_path, monkeypatch):

@@ -25,6 +25,9 @@ _MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  
 _MAP = re.compile(rf"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=({_MODES}))?\s*\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 
+#: What compilers call a parameter by its number.
+_NAMELESS = re.compile(r"_param_\d+$")
+
 #: Integers that pointers may lead to and that no instruction multiplies.
 _INTEGERS = {"s16": "i2", "u16": "u2", "u32": "u4", "s64": "i8", "u64": "u8"}
 _INTEGERS |= {"int16": "i2", "uint16": "u2", "uint32": "u4", "int64": "i8", "uint64": "u8", "i16": "i2", "i64": "i8"}
@@ -101,21 +104,24 @@ class Argument:
         return values.decode(self.type, self.bits, codes).reshape(self.shape)
 
 
-def parse(text: str) -> Argument:
-    """An argument as people write it. Raises LanemapError, which says how one is written."""
+def parse(text: str, folder: Path | None = Path()) -> Argument:
+    """An argument as people write it. Raises LanemapError, which says how one is written.
+
+    Files that it names are those of a folder; without one it may name none.
+    """
     matched = re.fullmatch(r"\s*(?:([A-Za-z_]\w*)\s*=)?\s*(.*?)\s*", text, re.DOTALL)
     name, value = (matched[1] or "", matched[2]) if matched else ("", text)
     if value.startswith("bytes:"):
         given = value.removeprefix("bytes:")
         try:
-            data = Path(given[1:]).read_bytes() if given.startswith("@") else bytes.fromhex(given)
+            data = _file(given[1:], folder).read_bytes() if given.startswith("@") else bytes.fromhex(given)
         except (OSError, ValueError):
             raise LanemapError(f"{text!r}: bytes are hexadecimal digits, or @ and a file", "arg") from None
         return Argument(name, data=data)
     if value.startswith("map("):
         return Argument(name, map=_map(value, text))
     if value.startswith("@"):
-        return of_array(name, _read(value[1:]))
+        return of_array(name, _read(_file(value[1:], folder)))
     if matched := _ARRAY.fullmatch(value):
         shape = tuple(int(extent) for extent in matched[2].split(","))
         type_ = _type(matched[1], text)
@@ -172,30 +178,48 @@ def _type(word: str, written: str) -> str:
     return name
 
 
-def _read(file: str) -> Array:
+def _file(name: str, folder: Path | None) -> Path:
+    if folder is None:
+        raise LanemapError(f"@{name}: no file can be read here: give a type and a shape, as in f16[32,64]", "arg")
+    return folder / name
+
+
+def _read(file: Path) -> Array:
     try:
         return np.asarray(np.load(file, allow_pickle=False))
     except (OSError, ValueError):
         raise LanemapError(f"{file} is no array of numpy: write one with numpy.save", "arg") from None
 
 
-def named(arguments: Mapping[str, Any] | Sequence[str], types: Mapping[str, str] | None = None) -> list[Argument]:
+def named(
+    arguments: Mapping[str, Any] | Sequence[str],
+    types: Mapping[str, str] | None = None,
+    written: Mapping[str, Argument] | None = None,
+    folder: Path | None = Path(),
+) -> list[Argument]:
     """Arguments as Python has them: texts in their order, or by name texts, arrays, numbers, or shapes of known types.
 
-    ``types`` are those of a compiled kernel by name, as in ``*fp16``, in the order of its parameters.
+    ``types`` are those of a compiled kernel by name, as in ``*fp16``, in the order of its parameters. ``written`` are
+    those of a file, in which others take the place of those of their name. For ``folder`` see ``parse``.
     """
     if not isinstance(arguments, Mapping):
-        return [parse(text) for text in arguments]
+        texts = [parse(text, folder) for text in arguments]
+        if not written:
+            return texts
+        arguments = {argument.name: argument for argument in texts}
+        if "" in arguments:
+            raise LanemapError("say which argument of the file it takes the place of, as in n=64", "arg")
+    arguments = {**(written or {}), **arguments}
     missing = [name for name in types or {} if name not in arguments]
     unknown = [name for name in arguments if types is not None and name not in types]
     if missing or unknown:
         raise LanemapError(f"the kernel takes {', '.join(types or {})}: {(missing + unknown)[0]} does not fit", "arg")
-    return [_named(name, arguments[name], (types or {}).get(name, "")) for name in types or arguments]
+    return [_named(name, arguments[name], (types or {}).get(name, ""), folder) for name in types or arguments]
 
 
-def _named(name: str, value: Any, type_: str) -> Argument:
-    if isinstance(value, str):
-        return replace(parse(value), name=name)
+def _named(name: str, value: Any, type_: str, folder: Path | None) -> Argument:
+    if isinstance(value, str | Argument):
+        return replace(parse(value, folder) if isinstance(value, str) else value, name=name)
     if isinstance(value, int | float):
         return Argument(name, number=value)
     if isinstance(value, tuple) and type_.startswith("*"):
@@ -234,10 +258,7 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
         arguments = [replace(argument, passed=argument.name not in mapped) for argument in arguments]
     passed = sum(argument.passed for argument in arguments)
     if passed > len(entry.parameters) or any(not each.pointer for each in entry.parameters[passed:]):
-        listed = ", ".join(f"{number}: {_described(each)}" for number, each in enumerate(entry.parameters, 1))
-        raise LanemapError(
-            f"{entry.name} has {len(entry.parameters)} parameters, and {passed} are given: {listed or 'none'}", "arg"
-        )
+        raise LanemapError(f"{passed} arguments are given: {_parameters(entry)}", "arg")
     random, parameters, found = np.random.default_rng(seed), iter(entry.parameters), list[Argument]()
     first = 1
     for number, argument in enumerate(arguments):
@@ -246,7 +267,7 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
         if any(each.name == name for each in found):
             raise LanemapError(f"two arguments are called {name}: give each its own name", "arg")
         if parameter is not None:
-            _expect_fitting(argument, name, parameter)
+            _expect_fitting(argument, name, parameter, entry)
         array = argument.array
         if argument.pointer and array is None and name not in outputs:
             low, high = (0, 2) if argument.type in _INTEGERS else values.integers(argument.type)
@@ -256,15 +277,23 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
     return found
 
 
-def _expect_fitting(argument: Argument, name: str, parameter: Variable) -> None:
-    """Raises LanemapError where an argument is not what a parameter takes."""
-    takes = f"{parameter.name} is {_described(parameter)}"
-    if argument.pointer and parameter.size != 8:
-        raise LanemapError(f"{name} is an array, and {takes}: no pointer", "arg")
-    if argument.map and parameter.size != MAP_SIZE:
-        raise LanemapError(f"{name} is a tensor map, and {takes}", "arg")
-    if argument.data and len(argument.data) != parameter.size:
-        raise LanemapError(f"{name} has {len(argument.data)} bytes, and {parameter.name} {parameter.size}", "arg")
+def _expect_fitting(argument: Argument, name: str, parameter: Variable, entry: Function) -> None:
+    """Raises LanemapError where an argument is not what a parameter takes; lists the parameters."""
+    size = MAP_SIZE if argument.map else 8 if argument.pointer else len(argument.data) or parameter.size
+    if size != parameter.size:
+        kind = "a tensor map" if argument.map else "an array" if argument.pointer else f"of {size} bytes"
+        raise LanemapError(f"{name} is {kind}, which is not what it is given for: {_parameters(entry)}", "arg")
+
+
+def _parameters(entry: Function) -> str:
+    """The parameters of an entry with their types, in one line, by name where they have one."""
+    if not entry.parameters:
+        return f"{entry.name} takes none"
+    names = [
+        f"{number}" if _NAMELESS.search(each.name) else each.name for number, each in enumerate(entry.parameters, 1)
+    ]
+    listed = ", ".join(f"{name}: {_described(each)}" for name, each in zip(names, entry.parameters, strict=True))
+    return f"{entry.name} takes {len(names)}, {listed}"
 
 
 def _described(parameter: Variable) -> str:

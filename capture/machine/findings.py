@@ -6,6 +6,7 @@ What holds an operand is compared with itself, with its partner, and with what t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,9 @@ from .arguments import Argument
 from .product import Factor, Formula, Term
 from .values import NONE, UNSET, Execution, Held, Join, Tape
 
+#: What tables call a register.
+_REG = re.compile(r"\breg(s?)\b")
+
 #: An index, or an array, that is not known.
 ANY = -1
 
@@ -39,7 +43,8 @@ _MOST_TERMS = 1 << 17
 class Diagnostic:
     """Something that is wrong: in one sentence, with the place in the kernel and what else there is to say.
 
-    ``kind`` is what a program asks for: operand, pairing, sum, store, unwritten, or that of a fault.
+    ``kind`` is what a program asks for: operand, pairing, sum, store, unwritten, or that of a fault. ``operand`` names
+    an operand that is wrong: its role, the execution, the warp.
     """
 
     kind: str
@@ -47,6 +52,7 @@ class Diagnostic:
     place: str = ""
     details: tuple[str, ...] = ()
     count: int = 1
+    operand: tuple[str, int, int] | None = None
 
     def __str__(self) -> str:
         return "\n".join([self.words, *(f"  {line}" for line in self.details)])
@@ -252,13 +258,22 @@ class Judge:
         side.follow(factor, Contraction(0, factor, factor, factor.indices[-1:] if last else factor.indices[:-1]))
         return side
 
+    @cached_property
+    def executions(self) -> list[Execution]:
+        """Every execution of a tensor instruction, in their order."""
+        return [event for event in self.tape.events if isinstance(event, Execution)]
+
+    def must(self, role: str, number: int) -> Fragment:
+        """The layout that an operand of an execution has."""
+        return self.executions[number - 1].layouts[role].fragment
+
     def fragment(self, role: str, number: int, warp: int) -> Fragment:
         """What A or B of an execution of a warp holds, by the rows and columns that should hold it.
 
         Raises:
             LanemapError: there is no such operand, or it holds elements of other tiles, or what cannot be followed.
         """
-        products = [event for event in self.tape.events if isinstance(event, Execution)]
+        products = self.executions
         if (
             role not in ("A", "B")
             or not 1 <= number <= len(products)
@@ -307,7 +322,7 @@ class Judge:
         found: Diagnostic = side.explain(
             warp, None if depth is None else depth[warp], f"{role} of {name}", str(event.place)
         )
-        return found
+        return replace(found, operand=(role, self._count(number), warp))
 
     def _count(self, number: int) -> int:
         """Which of the executions of this instruction it is, from 1."""
@@ -329,7 +344,7 @@ class Judge:
                 f", in {', '.join([*places][:4])}" if len(places) > 1 else ""
             )
             details = (*first.details, where) if more else first.details
-            merged.append(Diagnostic(first.kind, first.words, first.place, details, total))
+            merged.append(replace(first, details=details, count=total))
         return merged
 
     # Sums.
@@ -558,7 +573,11 @@ def _words(traced: Fragment, true: Fragment) -> str:
     rows, columns = (
         (one[a] == other[a] - other[a] % 8 + other[b] % 8).all() for a, b in (("row", "col"), ("col", "row"))
     )
-    return "blocks of 8 x 8 are transposed" if rows and columns else difference(traced, true).words
+    return (
+        "blocks of 8 x 8 are transposed"
+        if rows and columns
+        else _REG.sub(r"register\1", difference(traced, true).words)
+    )
 
 
 def _first(values: Array, axis: int) -> Array:

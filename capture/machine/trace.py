@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ import numpy as np
 
 from ...db.errors import LanemapError
 from ...db.layout.algebra import Array
-from ...db.layout.fragment import Fragment
 from ...db.text import counted
 from . import arguments as given_arguments
 from . import arithmetic, barriers, bulk, moves, product, tensor, warpgroup
@@ -21,6 +19,7 @@ from .arguments import Argument
 from .findings import ANY, RIGHT, Diagnostic, Judge
 from .memory import GLOBAL, Allocated, Memory, lay_out
 from .parse import Function, Module, Statement, parse
+from .report import FAULTS, Trace
 from .schedule import Dimensions, Launch, Log, Machine, Step, Unknown
 from .tensor import Layouts
 from .values import NONE, UNSET, Execution, Tape, whole
@@ -30,100 +29,6 @@ _TOGETHER = 4096
 
 #: Instructions of all groups of threads after which a run ends.
 LIMIT = 5_000_000
-
-_KINDS = {
-    "bounds": "out of bounds",
-    "alignment": "misaligned",
-    "unset": "uninitialised",
-    "race": "race",
-    "divergence": "divergence",
-    "stuck": "deadlock",
-    "trap": "trap",
-    "descriptor": "no descriptor",
-    "tensor map": "no tensor map",
-    "barrier": "mbarrier",
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """A run of a kernel on simulated threads.
-
-    ``findings`` are what is wrong; ``notes`` what could not be judged, and ``conflicts``
-    where a bank of shared memory has to give several words at once. ``outputs`` are the arrays as the kernel leaves
-    them, by name. ``ok`` is whether nothing is wrong and a product that was given could be checked.
-    """
-
-    kernel: str
-    findings: tuple[Diagnostic, ...]
-    notes: tuple[str, ...]
-    outputs: dict[str, Array] = field(repr=False)
-    counts: str
-    conflicts: tuple[str, ...]
-    checked: bool
-    judge: Judge = field(repr=False)
-
-    def operand(self, role: str, mma: int = 1, warp: int = 0) -> Fragment:
-        """What A or B of one execution of ``mma`` holds, as a fragment that can be drawn and compared.
-
-        Executions count from 1, as in findings, and warps are those that execute it together. Rows and columns are
-        those that should hold the element.
-
-        Raises:
-            LanemapError: there is no such operand, or it does not hold elements of one tile.
-        """
-        return self.judge.fragment(role, mma, warp)
-
-    @property
-    def ok(self) -> bool:
-        """Whether there is no finding, and nothing that a given product leaves open."""
-        return not self.findings and self.checked
-
-    def check(self) -> None:
-        """Raise AssertionError with the findings, if there are any."""
-        if not self.ok:
-            raise AssertionError(self.text())
-
-    def text(self) -> str:
-        """All of it in lines."""
-        memory = {finding.kind for finding in self.findings}
-        clean = [
-            words for kind, words in (("race", "no race"), ("bounds", "nothing out of bounds")) if kind not in memory
-        ]
-        lines = [str(finding) for finding in self.findings]
-        lines += [f"memory: {'; '.join(clean)}"] if clean else []
-        lines += [f"banks: {'; '.join(self.conflicts)}"] if self.conflicts else []
-        return "\n".join([*lines, *self.notes, self.counts])
-
-    def records(self) -> dict[str, Any]:
-        """All of it but the arrays, as JSON has it."""
-        findings = [
-            {
-                "kind": each.kind,
-                "words": each.words,
-                "place": each.place,
-                "details": list(each.details),
-                "count": each.count,
-            }
-            for each in self.findings
-        ]
-        return {
-            "kernel": self.kernel,
-            "ok": self.ok,
-            "findings": findings,
-            "notes": list(self.notes),
-            "conflicts": list(self.conflicts),
-            "counts": self.counts,
-        }
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(self.text())}</pre>"
-
 
 _BINDERS = (arithmetic.binder, barriers.binder, bulk.binder, moves.binder, tensor.binder, warpgroup.binder)
 
@@ -155,11 +60,12 @@ def trace(
     formula: str | None = None,
     seed: int = 0,
     limit: int = LIMIT,
+    file: str = "",
 ) -> Trace:
     """Run a kernel, whose PTX is ``text``, and judge it.
 
     ``layouts`` gives the fragment of each operand of a tensor instruction. ``formula`` is what the kernel computes, in
-    index notation.
+    index notation. ``file`` is where it was read from.
 
     Raises:
         LanemapError: the text is not PTX, the arguments are not those of the kernel, or the product not theirs.
@@ -213,7 +119,7 @@ def trace(
         f"{name} of {place} has {degree}-way conflicts" for (name, place), degree in log.conflicts.items() if degree > 1
     )
     counts = _counts(tape, log, prod(block), time.perf_counter() - started)
-    return Trace(function.name, tuple(findings), tuple(notes), values, counts, conflicts, checked, judge)
+    return Trace(function.name, tuple(findings), tuple(notes), values, counts, conflicts, checked, judge, file)
 
 
 class _Symbols(NamedTuple):
@@ -240,24 +146,30 @@ def _globe(module: Module, arrays: Sequence[Argument]) -> tuple[Memory, _Symbols
 
 
 class Compiled(NamedTuple):
-    """PTX with what a compiler says of it: threads of a block, dynamic shared memory, types of arguments by name."""
+    """PTX with what a compiler says of it: threads of a block, dynamic shared memory, types of arguments by name.
+
+    ``file`` is where it was read from.
+    """
 
     text: str
     threads: int | None = None
     shared: int | None = None
     types: Mapping[str, str] | None = None
+    file: str = ""
 
 
-def compiled(kernel: Any) -> Compiled:
-    """The PTX of a path, a text, or what Triton compiles, which need not have a GPU."""
+def compiled(kernel: Any, *, files: bool = True) -> Compiled:
+    """The PTX of a path, a text, or what Triton compiles, which need not have a GPU. No path without ``files``."""
     if (asm := getattr(kernel, "asm", None)) is not None:
         metadata, signature = kernel.metadata, kernel.src.signature
         types = {name: type_ for name, type_ in signature.items() if type_ != "constexpr"}
         return Compiled(asm["ptx"], 32 * metadata.num_warps, metadata.shared, types)
     if isinstance(kernel, str) and "{" in kernel:
         return Compiled(kernel)
+    if not files:
+        raise LanemapError("this is no PTX: send what nvcc -ptx writes", "kernel")
     try:
-        return Compiled(Path(kernel).read_text("utf-8"))
+        return Compiled(Path(kernel).read_text("utf-8"), file=str(kernel))
     except (OSError, UnicodeDecodeError, TypeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise LanemapError(f"cannot read {kernel}: {reason}: name a file of PTX", "kernel") from None
@@ -278,7 +190,7 @@ def _faults(log: Log) -> list[Diagnostic]:
         times = f", {count} times" if count > 1 else ""
         found.append(
             Diagnostic(
-                fault.kind, f"{_KINDS[fault.kind]}: {fault.words} ({fault.place}, {where}{times})", str(fault.place)
+                fault.kind, f"{FAULTS[fault.kind]}: {fault.words} ({fault.place}, {where}{times})", str(fault.place)
             )
         )
     return found

@@ -198,3 +198,13 @@ def _html(blocks: Iterable[Block]) -> Iterator[str]:
             case Details(title, inside, shown):
                 summary = f"<summary>{safe(title)}</summary>"
                 yield f"<details{' open' * shown}>{summary}\n{as_html(inside)}\n</details>"
+
+
+def annotation(kind: str, words: str, **properties: str) -> str:
+    """An annotation of a workflow on GitHub: an ``error`` or a ``warning``, and the ``file`` and ``line`` of it."""
+
+    def escaped(text: str, more: str = "") -> str:
+        return "".join(f"%{ord(sign):02X}" if sign in f"%\r\n{more}" else sign for sign in text)
+
+    said = ",".join(f"{name}={escaped(value, ':,')}" for name, value in properties.items())
+    return f"::{kind} {said}::{escaped(words)}\n"

@@ -19,6 +19,7 @@ from ..text import counted, enumerated, grouped
 from . import blocks
 from .blocks import Block, Details, Image, Listing, Passage, Title, named_values
 from .facts import where
+from .junit import Case, junit
 from .notation import NOTATIONS, express
 from .picture import compose
 
@@ -461,46 +462,36 @@ def check_junit(check: Check, *, everything: bool = False) -> str:
 
     A fragment that differs is a failure; one that only the left side has is skipped.
     """
-    from xml.etree.ElementTree import Element, SubElement, indent, tostring
-
-    clean = blocks.clean
-    root = Element("testsuites", name=f"lanemap: {verdict(check)}")
-
-    def suite(title: str, cases: int, failures: int, skipped: int) -> Element:
-        counts = {"tests": str(cases), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
-        return SubElement(root, "testsuite", {"name": clean(title), "time": "0", **counts})
-
-    def case(suite: Element, classname: str, name: str) -> Element:
-        return SubElement(suite, "testcase", classname=clean(classname), name=clean(name), time="0")
-
+    suites: list[tuple[str, list[Case]]] = []
     for source in check.sources:
         findings = [finding for finding in check.findings if finding.source == source.name]
-        wrong = sum(finding.known is None for finding in findings)
-        part = suite(f"structure of {source.name}", max(1, len(findings)), wrong, 0)
-        if not findings:
-            case(part, source.name, "every fragment")
-        for finding in findings:
-            subject = ", ".join(filter(None, (str(finding.key or "as a whole"), finding.origin)))
-            shown = case(part, source.name, subject)
-            if finding.known is None:
-                SubElement(shown, "failure", message=clean(finding.words), type="structure")
+        cases = [
+            Case(
+                source.name,
+                ", ".join(filter(None, (str(finding.key or "as a whole"), finding.origin))),
+                failed=finding.words if finding.known is None else "",
+                type="structure",
+            )
+            for finding in findings
+        ]
+        suites.append((f"structure of {source.name}", cases or [Case(source.name, "every fragment")]))
     for comparison in check.comparisons:
         results = [result for result in comparison.results if check.sources or result.left]
-        failed, skipped = sum(result.disagrees for result in results), sum(not result.compared for result in results)
-        part = suite(f"{comparison.left.name} against {comparison.right.name}", len(results), failed, skipped)
+        cases = []
         for result in results:
-            shown = case(part, f"{result.key.instruction} {result.key.shape}", str(result.key))
-            words = clean(result.words)
+            case = Case(f"{result.key.instruction} {result.key.shape}", str(result.key))
+            said = f"{result.verdict}: {result.words}"
             if not result.compared:
-                SubElement(shown, "skipped", message=f"{result.verdict}: {words}")
+                case = case._replace(skipped=said)
             elif result.disagrees:
                 rows, more = _elements(result, everything=everything)
-                failure = SubElement(shown, "failure", message=words, type="different")
-                failure.text = "\n" + table(rows) + (f"and {more} more elements\n" if more else "")
+                text = "\n" + table(rows) + (f"and {more} more elements\n" if more else "")
+                case = case._replace(failed=result.words, text=text, type="different")
             elif result.verdict is not Verdict.IDENTICAL:
-                SubElement(shown, "system-out").text = f"{result.verdict}: {words}"
-    indent(root)
-    return tostring(root, "unicode", xml_declaration=True) + "\n"
+                case = case._replace(said=said)
+            cases.append(case)
+        suites.append((f"{comparison.left.name} against {comparison.right.name}", cases))
+    return junit(f"lanemap: {verdict(check)}", suites)
 
 
 def check_annotations(check: Check) -> str:
@@ -509,8 +500,7 @@ def check_annotations(check: Check) -> str:
     def annotation(kind: str, fragment: Fragment | None, title: str, words: str) -> str:
         named = re.fullmatch(r"(.+):(\d+) .+", (fragment and fragment.citation.origin) or "")
         place = {"file": named[1], "line": named[2]} if named else {}
-        properties = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in (place | {"title": title}).items())
-        return f"::{kind} {properties}::{_escaped(words)}\n"
+        return blocks.annotation(kind, words, **place, title=title)
 
     lines = [
         annotation("error", group.first.left, group.name, f"{group.sides}: {group.first.words}")
@@ -521,10 +511,6 @@ def check_annotations(check: Check) -> str:
         lacking = f"nothing that {name} was compared with has rows for it"
         lines += [annotation("warning", result.left, str(result.key), result.reason or lacking) for result in results]
     return "".join(lines)
-
-
-def _escaped(text: str, more: str = "") -> str:
-    return "".join(f"%{ord(character):02X}" if character in f"%\r\n{more}" else character for character in text)
 
 
 #: The formats of a check.

@@ -51,7 +51,7 @@ def test_exchanged_registers_are_named(formula):
     found = product("{%a0, %a1, %a2, %a3}", "{%a0, %a2, %a1, %a3}", formula=formula)
     finding = found.findings[0]
     assert finding.kind == "operand"
-    assert finding.words.startswith(f"A of mma 1 (line {line('mma.sync')}), warp 0: regs 1 and 2 are exchanged")
+    assert finding.words.startswith(f"A of mma 1 (line {line('mma.sync')}), warp 0: registers 1 and 2 are exchanged")
     assert "lane 0 register 1 slot 0 holds A[0][8], must hold A[8][0]" in finding.details[0]
     assert kinds(found) == ({"operand", "sum"} if formula else {"operand"})
 
@@ -169,7 +169,7 @@ def test_a_barrier_that_not_all_reach_is_a_deadlock():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (ARGUMENTS[:2], "gemm has 3 parameters, and 2 are given: 1: u64, 2: u64, 3: u64"),
+        (ARGUMENTS[:2], "2 arguments are given: gemm takes 3, A: u64, B: u64, C: u64"),
         (["A=f16[16]", *ARGUMENTS[1:]], "A has 1 dimensions, and 2 indices"),
         (["A=f16[32,8]", *ARGUMENTS[1:]], "k is 8 of A, and 16 of B"),
         (["X=f16[16,16]", *ARGUMENTS[1:]], "A of the product is no argument: there is X, B, C"),
@@ -205,7 +205,7 @@ def test_an_operand_is_a_fragment():
 
 
 def test_the_check_raises_with_the_findings():
-    with pytest.raises(AssertionError, match="regs 1 and 2 are exchanged"):
+    with pytest.raises(AssertionError, match="registers 1 and 2 are exchanged"):
         product("{%a0, %a1, %a2, %a3}", "{%a0, %a2, %a1, %a3}").check()
     product().check()
 

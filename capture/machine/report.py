@@ -1,0 +1,217 @@
+"""What a run says: its findings for a terminal, a notebook, a CI and a program, and its operands as fragments."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...db.errors import LanemapError
+from ...db.layout.algebra import Array
+from ...db.layout.fragment import Fragment
+from ...db.render import blocks
+from ...db.render.blocks import Block, Image, Passage, Title, named_values
+from ...db.render.junit import Case, junit
+from ...db.render.picture import compose
+from ...db.rows import wrapped
+from ...db.text import brief, counted
+from .findings import Diagnostic, Judge
+
+if TYPE_CHECKING:
+    from ...db.render.picture.formats import Picture
+
+#: Kinds of faults, by what is said of one.
+FAULTS = {
+    "bounds": "out of bounds",
+    "alignment": "misaligned",
+    "unset": "uninitialised",
+    "race": "race",
+    "divergence": "divergence",
+    "stuck": "deadlock",
+    "trap": "trap",
+    "descriptor": "no descriptor",
+    "tensor map": "no tensor map",
+    "barrier": "mbarrier",
+}
+
+#: What is judged: the kinds of findings of each, of which those of a product need one.
+_JUDGED = {"operand": {"operand", "pairing"}, "product": {"sum", "store", "unwritten"}}
+_JUDGED |= {kind: {kind} for kind in FAULTS}
+
+_WIDTH = 80
+#: How many operands are drawn.
+_DRAWN = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """A run of a kernel on simulated threads.
+
+    ``findings`` are what is wrong; ``notes`` what could not be judged, and ``conflicts``
+    where a bank of shared memory has to give several words at once. ``outputs`` are the arrays as the kernel leaves
+    them, by name. ``ok`` is whether nothing is wrong and a product that was given could be checked. ``file`` is where
+    the kernel was read from.
+    """
+
+    kernel: str
+    findings: tuple[Diagnostic, ...]
+    notes: tuple[str, ...]
+    outputs: dict[str, Array]
+    counts: str
+    conflicts: tuple[str, ...]
+    checked: bool
+    judge: Judge
+    file: str = ""
+
+    def operand(self, role: str, mma: int = 1, warp: int = 0) -> Fragment:
+        """What A or B of one execution of ``mma`` holds, as a fragment that can be drawn and compared.
+
+        Executions count from 1, as in findings, and warps are those that execute it together. Rows and columns are
+        those that should hold the element.
+
+        Raises:
+            LanemapError: there is no such operand, or it does not hold elements of one tile.
+        """
+        return self.judge.fragment(role, mma, warp)
+
+    def draw(self, role: str, mma: int = 1, warp: int = 0) -> Picture:
+        """A picture of what an operand holds beside what it must; the cells that differ are framed. See ``operand``."""
+        held, must = self.operand(role, mma, warp), self.judge.must(role, mma)
+        return compose.difference([held], [must])
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no finding, and nothing that a given product leaves open."""
+        return not self.findings and self.checked
+
+    @property
+    def exit_code(self) -> int:
+        """What the command exits with: 1 where it is not ``ok``."""
+        return int(not self.ok)
+
+    @property
+    def verdict(self) -> str:
+        """The run in one line."""
+        found = f"{counted(len(self.findings), 'finding')} in {self.kernel}" if self.findings else ""
+        return found or (f"nothing is wrong in {self.kernel}" if self.checked else f"{self.kernel} was not judged")
+
+    def check(self) -> None:
+        """Raise AssertionError with the findings where it is not ``ok``: in a test of a kernel, all that it needs."""
+        __tracebackhide__ = True  # pytest shows the line that asked
+        if not self.ok:
+            raise AssertionError(f"{self.verdict}\n{self.text()}")
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What else there is to say, by what it is of: memory, and what could not be judged."""
+        kinds = {finding.kind for finding in self.findings}
+        clean = [
+            words for kind, words in (("race", "no race"), ("bounds", "nothing out of bounds")) if kind not in kinds
+        ]
+        facts = {"memory": "; ".join(clean), "banks": "; ".join(self.conflicts)}
+        return {name: words for name, words in facts.items() if words}
+
+    def text(self) -> str:
+        """All of it, in lines of 80 columns."""
+        lines = []
+        for finding in self.findings:
+            lines += wrapped(finding.words, _WIDTH, "  ")
+            lines += [line for detail in finding.details for line in wrapped(detail, _WIDTH, "    ", "  ")]
+        for said in (*(f"{name}: {words}" for name, words in self.facts.items()), *self.notes, self.counts):
+            lines += wrapped(said, _WIDTH, "  ")
+        return "\n".join(lines)
+
+    def blocks(self) -> Iterator[Block]:
+        """All of it for readers, with pictures of operands that hold what they must not."""
+        yield Title(f"Trace of {self.kernel}", 1)
+        yield Passage(self.verdict, "agreed" if self.ok else "disagreed")
+        drawn = 0
+        for finding in self.findings:
+            yield Title(finding.words, 3)
+            yield from map(Passage, finding.details)
+            if finding.operand and drawn < _DRAWN and (draw := self._drawn(*finding.operand)):
+                drawn += 1
+                yield Image(draw)
+        yield Title("The run", 2)
+        yield named_values(self.facts.items())
+        yield from (Passage(note, "item") for note in self.notes)
+        yield Passage(self.counts)
+
+    def _drawn(self, role: str, mma: int, warp: int) -> Callable[[], str] | None:
+        try:
+            return self.draw(role, mma, warp).image
+        except LanemapError:  # what it holds is of several tiles
+            return None
+
+    def records(self) -> dict[str, Any]:
+        """All of it but the arrays, as JSON has it."""
+        names = ("kind", "words", "place", "details", "count")
+        findings = [{name: getattr(finding, name) for name in names} for finding in self.findings]
+        facts = ("kernel", "ok", "exit_code", "checked", "notes", "conflicts", "counts")
+        return {name: getattr(self, name) for name in facts} | {"findings": findings}
+
+    def report(self, form: str = "table") -> str:
+        """The report as text, in one of ``FORMATS``.
+
+        Raises:
+            LanemapError: there is no such format.
+        """
+        if form not in FORMATS:
+            raise LanemapError(f"a trace is reported as {', '.join(FORMATS)}, not as {form!r}", "format")
+        return FORMATS[form](self)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return brief(self.text(), "text() is all of it, outputs has the arrays")
+
+    def _repr_html_(self) -> str:
+        return blocks.as_element(self.blocks())
+
+
+def _junit(trace: Trace) -> str:
+    """A case for each thing that is judged; what needs a product is skipped without one."""
+    cases = []
+    for name, kinds in _JUDGED.items():
+        found = [finding for finding in trace.findings if finding.kind in kinds]
+        case = Case(trace.kernel, name)
+        if found:
+            case = case._replace(
+                failed=found[0].words, text="\n" + "\n".join(map(str, found)) + "\n", type=found[0].kind
+            )
+        elif not trace.checked:
+            case = case._replace(skipped="; ".join(trace.notes))
+        elif name == "product" and not trace.judge.steps:
+            case = case._replace(skipped="no product was given")
+        cases.append(case)
+    if not trace.checked:
+        cases.append(Case(trace.kernel, "run", failed="; ".join(trace.notes), type="stopped"))
+    return junit(f"lanemap: {trace.verdict}", [(trace.kernel, cases)])
+
+
+def _annotations(trace: Trace) -> str:
+    """Annotations of a workflow on GitHub, at lines of the source where the kernel names them, else of the kernel."""
+    lines = []
+    for finding in trace.findings:
+        named = re.fullmatch(r"(?:line |(.+):)(\d+)", finding.place)
+        file = named[1] or trace.file if named else trace.file
+        place = {"file": file, "line": named[2]} if named and file else {"file": file} if file else {}
+        lines.append(blocks.annotation("error", str(finding), **place, title=trace.kernel))
+    if not trace.checked:
+        place = {"file": trace.file} if trace.file else {}
+        lines.append(blocks.annotation("error", "\n".join(trace.notes), **place, title=trace.kernel))
+    return "".join(lines)
+
+
+#: The writers of a report, by the names of formats.
+FORMATS: Mapping[str, Callable[[Trace], str]] = {
+    "table": lambda trace: trace.text() + "\n",
+    "markdown": lambda trace: blocks.as_markdown(trace.blocks()),
+    "json": lambda trace: json.dumps(trace.records(), indent=1) + "\n",
+    "html": lambda trace: blocks.as_page(trace.blocks()),
+    "junit": _junit,
+    "github": _annotations,
+}
