@@ -145,7 +145,8 @@ class Database:
     mnemonic, an opcode of SASS or an atom of CuTe; then only the role follows. ``type`` is the operand's own, for E
     and for a whole instruction that of A; C and D can also be looked up by A's type, which gives the widest
     accumulator. ``role`` is A, B, C, D or E, SFA or SFB, or r or p of a matrix move. For the other names that tell
-    operands apart see ``Which``. Every method raises ``LanemapError`` where it cannot do what it is asked for.
+    operands apart, and for tiles of many instructions and warps, see ``Which``. Every method raises
+    ``LanemapError`` where it cannot do what it is asked for.
     """
 
     #: Limits of a query, unless others are given.
@@ -164,6 +165,9 @@ class Database:
 
             >>> db.find("HMMA.16816.F32.BF16", "D", row=5, col=3)[["lane", "reg"]].values.tolist()
             [[21, 1]]
+            >>> tile = db.find("m16n8k16", "f16", "D", tile="m64n64", warps="2x2", row=37, col=21)
+            >>> tile[["thread", "warp", "lane", "reg", "rep_m", "rep_n"]].values.tolist()
+            [[22, 0, 22, 6, 1, 1]]
 
         A column finds every element that can stand for it, also those of a sparse window around it. The columns are
         those of the table ``layout``. See ``Where`` for what may be named.

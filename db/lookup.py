@@ -19,7 +19,8 @@ from .isa.names import DEFAULT_SOURCE, Which, accumulators, text, whole
 from .isa.names import Query as Query
 from .isa.types import plain, same_name, type_name
 from .isa.vendors import VENDORS, Vendor
-from .layout.fragment import Citation, Element, Fragment, Packed, Source
+from .layout.fragment import PLACE, Citation, Element, Fragment, Packed, Source
+from .layout.tile import Tiling, in_tile, of_threads, threads_at, tiled
 from .rows import Rows, Tabular
 from .store.integrity import SHAPES, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
@@ -34,7 +35,8 @@ class Place(TypedDict, total=False):
     """Coordinates of elements, from 0, of which any may be open.
 
     ``row`` and ``col`` are those of the operand's matrix, ``slot`` counts the elements in a register, low bits first,
-    and ``computation``, from 1, several products or matrices: in m8n8k4 with f16 a warp does four.
+    and ``computation``, from 1, several products or matrices: in m8n8k4 with f16 a warp does four. In a tile ``lane``
+    counts the threads of each warp, ``warp`` the warps, and ``thread`` the threads of all of them.
     """
 
     row: int | None
@@ -43,6 +45,8 @@ class Place(TypedDict, total=False):
     reg: int | None
     slot: int | None
     computation: int | None
+    thread: int | None
+    warp: int | None
 
 
 class Where(Place, Which):
@@ -53,7 +57,9 @@ class Where(Place, Which):
 ERRATA = "+errata"
 
 #: What a record of the table ``fragment`` has as a Fragment has it.
-_OWN = [field.name for field in fields(Fragment) if field.name not in ("elements", "citation", "note")]
+_OWN = [
+    field.name for field in fields(Fragment) if field.name not in ("elements", "citation", "note", "tiling", "atom")
+]
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
@@ -287,6 +293,8 @@ def _found(reader: Reader, query: Query, *, dense: bool = False) -> dict[int, Fr
     if dense:
         preferred = prefer_dense(query, found.values())[0].instruction
         found = {number: one for number, one in found.items() if one.instruction == preferred}
+    if tiling := Tiling.of(query.tile, query.warps, query.order, query.contiguous):
+        found = {number: tiled(one, tiling) for number, one in found.items()}
     return dict(sorted(found.items()))
 
 
@@ -406,22 +414,24 @@ class Fragments(list[Fragment], Tabular):
         """The elements at the given coordinates, with the columns of ``layout``, by lane, reg and slot.
 
         In shared memory the last column is the byte at which an element begins, counted from the start of the operand.
-        A column matches every element that can stand for it.
+        In a tile the last columns are the thread, its warp, and which instruction of the warp along each axis. A column
+        matches every element that can stand for it.
 
         Raises:
             OutsideError: a coordinate is outside all of them; names its range.
         """
-        inside, coordinates = self._inside(where)
+        inside, threads, coordinates = self._inside(where)
         records = []
         for fragment in inside:
             elements = fragment.tuples()
+            if threads is not None:
+                elements = [element for element in elements if element[0] in threads]
             for value, *between in coordinates:
                 first, last = map(Element._fields.index, between)
                 elements = [element for element in elements if element[first] <= value <= element[last]]
             columns = {name: getattr(fragment, name, None) for name in COLUMNS}
-            for element in elements:
-                byte = {"byte": (element[1] * WORD + element[2] * fragment.slot_bits) // 8} if fragment.tile else {}
-                records.append(tuple((columns | Element._make(element)._asdict() | byte).values()))
+            every = map(Element._make, elements)
+            records += [tuple((columns | each._asdict() | _more(fragment, *each[:3])).values()) for each in every]
         return Rows(self._columns, records)
 
     def frame(self, **where: int | None) -> pd.DataFrame:
@@ -433,17 +443,19 @@ class Fragments(list[Fragment], Tabular):
         import numpy as np
         import pandas as pd
 
-        inside, coordinates = self._inside(where)
+        inside, threads, coordinates = self._inside(where)
         tables = [fragment.table for fragment in inside]
+        if threads is not None:
+            tables = [table[np.isin(table["lane"], threads)] for table in tables]
         for value, first, last in coordinates:
             tables = [table[(table[first] <= value) & (value <= table[last])] for table in tables]
         counts = tuple(map(len, tables))
+        places = [[table[name].astype("i8") for name in PLACE] for table in tables]
+        more = [_more(fragment, *place) for fragment, place in zip(inside, places, strict=True)]
 
         def column(name: str) -> Any:
-            if name == "byte":
-                pairs = zip(tables, inside, strict=True)
-                bits = [table["reg"].astype("i8") * WORD + table["slot"] * one.slot_bits for table, one in pairs]
-                return np.concatenate(bits) // 8
+            if name in more[0]:
+                return np.concatenate([columns[name] for columns in more])
             if name in Element._fields:
                 return np.concatenate([table[name] for table in tables], dtype="i8")
             return _repeated(name, tuple(getattr(fragment, name) for fragment in inside), counts).copy()
@@ -456,10 +468,12 @@ class Fragments(list[Fragment], Tabular):
 
     @property
     def _columns(self) -> tuple[str, ...]:
-        return (*COLUMNS, "byte") if self[0].tile else COLUMNS
+        return tuple(dict.fromkeys((*COLUMNS, *_more(self[0], 0, 0, 0))))
 
-    def _inside(self, where: Mapping[str, int | None]) -> tuple[list[Fragment], list[tuple[int, str, str]]]:
-        """The fragments that have all coordinates, and of each coordinate the fields that it lies between.
+    def _inside(
+        self, where: Mapping[str, int | None]
+    ) -> tuple[list[Fragment], Sequence[int] | None, list[tuple[int, str, str]]]:
+        """The fragments that have all coordinates, the threads, and of each other one the fields that it lies between.
 
         Raises:
             OutsideError: there is no such fragment.
@@ -467,14 +481,23 @@ class Fragments(list[Fragment], Tabular):
         coordinates = {name: number for name, value in where.items() if (number := whole(name, value)) is not None}
         inside, outside = [], []
         for fragment in self:
-            ranges = fragment.ranges if coordinates else {}
+            ranges = {**fragment.ranges, **of_threads(fragment)} if coordinates else {}
             if wrong := [name for name, value in coordinates.items() if value not in ranges[name]]:
                 outside.append(OutsideError(wrong[0], coordinates[wrong[0]], ranges[wrong[0]], fragment))
             else:
                 inside.append(fragment)
         if outside and not inside:
             raise outside[0]
-        return inside, [(value, name, "col_last" if name == "col" else name) for name, value in coordinates.items()]
+        named = {name: coordinates.pop(name) for name in of_threads(inside[0]) if name in coordinates}
+        between = [(value, name, "col_last" if name == "col" else name) for name, value in coordinates.items()]
+        return inside, threads_at(inside[0], **named) if named else None, between
+
+
+def _more(fragment: Fragment, thread: Any, reg: Any, slot: Any) -> dict[str, Any]:
+    """What else is said of a place, or of arrays of them: the byte in shared memory, or the warp of a tile."""
+    if fragment.tile:
+        return {"byte": (reg * WORD + slot * fragment.slot_bits) // 8}
+    return in_tile(fragment, thread, reg)
 
 
 @cache
@@ -614,7 +637,7 @@ def operands(reader: Reader, query: Query, accumulator: str | None = None) -> li
     def only(role: str) -> Fragment:
         major = query.major or query.layout_of(role) or {"A": "row", "B": "col"}.get(role)
         selector = query.selector if role == "E" else None
-        result_of = Query(first.shape, result, role, first.instruction, source=query.source)
+        result_of = replace(named, shape=first.shape, type=result, role=role, selector=None, qualifiers=None)
         whose = result_of if role in "CD" else replace(named, role=role, selector=selector)
         every = a if role == "A" else every_operand(reader, whose)
         having = every or with_rows(reader, fragments(reader, replace(whose, source=None)))

@@ -51,6 +51,10 @@ class Which(TypedDict, total=False):
     ``selector`` the sparsity selector of E, and ``qualifiers`` those of a matrix move, as in ``x4.trans``; by default
     all, told apart by columns of these names. ``source`` is by default ``best``: of each fragment the best evidence,
     see ``lookup.choose``; ``all`` is every source.
+
+    ``tile`` is that of many instructions, as in ``m64n64k32``, ``warps`` how many make it along M and N, as in ``2x2``,
+    ``order`` the axis along which warps are numbered first, and ``contiguous`` says that the instructions of a warp are
+    neighbours. See ``Tiling``.
     """
 
     instruction: str | None
@@ -59,6 +63,10 @@ class Which(TypedDict, total=False):
     qualifiers: str | None
     source: str | None
     vendor: str | None
+    tile: str | None
+    warps: str | None
+    order: str | None
+    contiguous: bool | None
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,10 @@ class Query:
     source: str | None = None
     qualifiers: str | None = None
     vendor: str | None = None
+    tile: str | None = None
+    warps: str | None = None
+    order: str | None = None
+    contiguous: bool | None = None
 
     @classmethod
     def parse(cls, tokens: str | Sequence[str], **more: Any) -> Query:

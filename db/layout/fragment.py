@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import compress
+from itertools import compress, starmap
 from operator import and_, attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ..isa.shared import BoundingBox, Tile
     from .places import Index, MatrixCell, RegisterPlace
+    from .tile import Tiling
 
     Array = NDArray[Any]
 
@@ -93,6 +94,16 @@ class Packed:
         return np.frombuffer(self.data, element_type())
 
 
+def packed(elements: Iterable[tuple[int, ...]]) -> Packed:
+    """Elements that are made here, by lane, reg and slot."""
+    from hashlib import sha256
+
+    data = b"".join(starmap(_PACKED.pack, elements))
+    made = Packed(sha256(data).hexdigest(), 0, lambda _: data)
+    _ = made.data  # no database has it
+    return made
+
+
 class _Elements:
     """The attribute ``elements``: an array or None, or Packed, which becomes an array on demand."""
 
@@ -144,7 +155,8 @@ class Fragment(instructions.Slots):
     whose columns it selects. ``threads`` hold it: by default those of the instruction, or if that is unknown, the
     next power of two of its lanes. ``first_bit`` is the lowest bit of its slot that an element occupies: 0 if it fills
     the slot, and None if it does not and the source claims none. ``note`` says why it answers a
-    look-up, where that is not because its source is the one to answer first.
+    look-up, where that is not because its source is the one to answer first. The operand of a tile has the key of that
+    of one instruction, its ``atom``, and a ``tiling``: lanes then count the threads of all warps.
     """
 
     instruction: str
@@ -164,6 +176,8 @@ class Fragment(instructions.Slots):
     first_bit: int | None = None
     register_bits: int = 0
     note: str | None = None
+    tiling: Tiling | None = None
+    atom: Fragment | None = field(default=None, repr=False)
 
     #: Return its ``Picture``, also for a notebook. The package attaches them: a layout does not know how it is drawn.
     draw: ClassVar[Callable[..., Any]]
@@ -218,7 +232,8 @@ class Fragment(instructions.Slots):
     @property
     def dimensions(self) -> tuple[int, int]:
         """Rows and columns of the matrix."""
-        return instructions.dimensions(self.shape, self.role, self.instruction, self.qualifiers)
+        dimensions = instructions.dimensions(self.shape, self.role, self.instruction, self.qualifiers)
+        return self.tiling.dimensions(self.shape, self.key.axes, dimensions) if self.tiling else dimensions
 
     @property
     def ranges(self) -> dict[str, range]:
@@ -234,6 +249,12 @@ class Fragment(instructions.Slots):
         if not instructions.instruction(self.instruction).known and self.elements is not None:
             return int(self.elements["computation"].max(initial=1))
         return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
+
+    @property
+    def copies(self) -> int:
+        """How often each element is held: in a tile by all warps that differ along another axis."""
+        warps = self.tiling.copies(self.key.axes) if self.tiling else 1
+        return instructions.copies(*self.key[:4]) * warps
 
     @property
     def tile(self) -> Tile | BoundingBox | None:
@@ -380,7 +401,7 @@ class Fragment(instructions.Slots):
         return Index(self.table, self.ranges, self)
 
     def __str__(self) -> str:
-        return str(self.key)
+        return f"{self.key}, {self.tiling}" if self.tiling else str(self.key)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LanemapError
-from ..isa.instructions import copies, instruction
+from ..isa.instructions import instruction
 from ..text import grouped, spans
 from .fragment import PLACE, Fragment
 
@@ -22,7 +22,7 @@ from .fragment import PLACE, Fragment
 def expected(fragment: Fragment) -> Hashable:
     """All that ``check`` uses of a fragment besides its elements. It is equal for many types."""
     ranges = tuple(fragment.ranges.items())
-    return ranges, copies(*fragment.key[:4]), fragment.windowed, fragment.chunk, fragment.partial
+    return ranges, fragment.copies, fragment.windowed, fragment.chunk, fragment.partial
 
 
 def check(fragment: Fragment) -> list[str]:
@@ -103,7 +103,7 @@ def _usual(held: NDArray[np.int64], width: int) -> NDArray[Any]:
 def _copies(fragment: Fragment, held: NDArray[np.int64]) -> int:
     """How often each cell should be held; in a table of an unknown instruction, as often as most are."""
     if instruction(fragment.instruction).known:
-        return copies(*fragment.key[:4])
+        return fragment.copies
     return max(1, int(np.median(held)))
 
 

@@ -1,0 +1,185 @@
+"""Tiles against their definition, which goes from a cell to its places and shares no code with what makes them."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lanemap
+from lanemap.db.layout.structure import check
+from lanemap.db.layout.tile import Tiling, pieces
+
+WARPS = [(1, 1), (2, 2), (4, 1), (1, 4), (2, 4), (1, 2), (8, 1), (3, 2)]
+ORDERS = ["m", "n", "nkn", "mn", "nnm"]
+
+
+def places(atom, tile, warps, order, *, contiguous):
+    """Thread, register and slot of every cell, one layer for each copy: an array (copies, 3, rows, cols)."""
+    (down, across), axes = atom.dimensions, atom.key.axes
+    rows, cols = (tile[axis] for axis in axes)
+    row, col = np.indices((rows, cols))
+    inside = np.stack(atom.find(row % down, col % across))
+    there, nth = {"m": 0, "n": 0, "k": 0}, {}
+    for axis, step, count in ((axes[0], row // down, rows // down), (axes[1], col // across, cols // across)):
+        of = {"m": warps[0], "n": warps[1]}.get(axis, 1)
+        if contiguous:
+            there[axis], nth[axis] = step // (count // of), step % (count // of)
+        else:
+            there[axis], nth[axis] = step % of, step // of
+    number, size = 0, 1
+    for axis in [*order[1:], *"mnk"]:
+        if axis in nth:
+            number = number + nth.pop(axis) * size
+            size *= tile[axis] // atom.dimensions[axes.index(axis)] // {"m": warps[0], "n": warps[1]}.get(axis, 1)
+    copies = []
+    for other_m, other_n in product(range(warps[0]), range(warps[1])):
+        if ("m" in axes and other_m) or ("n" in axes and other_n):
+            continue
+        m, n = there["m"] + other_m, there["n"] + other_n
+        warp = m + warps[0] * n if order[0] == "m" else n + warps[1] * m
+        copies.append([warp * atom.threads + inside[0], number * atom.registers + inside[1], inside[2] + 0 * row])
+    return np.array(copies)
+
+
+def agrees(database, operand, tile, warps, order, contiguous):
+    """Whether a tile is as defined, cell by cell and place by place, and holds nothing else."""
+    (atom,) = database.operand(operand)
+    named = "".join(f"{axis}{extent}" for axis, extent in tile.items())
+    query = lanemap.Query.parse(
+        operand, tile=named, warps="x".join(map(str, warps)), order=order, contiguous=contiguous
+    )
+    (fragment,) = database.operand(query)
+    expected = places(atom, tile, warps, order, contiguous=contiguous)
+    row, col = np.indices(fragment.dimensions)
+    found = np.stack(fragment.find(row, col)).reshape(3, *row.shape, -1)
+    ordered = np.take_along_axis(expected, np.argsort(expected[:, :1], axis=0), axis=0)
+    there = np.array_equal(np.moveaxis(found, -1, 0), ordered)
+    back = fragment.at(*np.moveaxis(expected, 1, 0))
+    here = (back.row == row).all() and (back.col == col).all()
+    sizes = fragment.threads * fragment.registers * fragment.slots
+    return there and here and len(fragment.table) == expected[:, 0].size == sizes and not check(fragment)
+
+
+@pytest.mark.parametrize("operand", ["m16n8k16 f16 A", "m16n8k16 f16 B", "m16n8k16 f32 D", "m64n24k16 f32 D"])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_a_tile_is_as_defined(database, operand, data):
+    warps = data.draw(st.sampled_from(WARPS[:-2] if "m64" in operand else WARPS))
+    sizes = dict(zip("mnk", (64, 24, 16) if "m64" in operand else (16, 8, 16), strict=True))
+    least = {axis: size * {"m": warps[0], "n": warps[1]}.get(axis, 1) for axis, size in sizes.items()}
+    tile = {axis: size * data.draw(st.integers(1, max(1, 64 // size))) for axis, size in least.items()}
+    assert agrees(database, operand, tile, warps, data.draw(st.sampled_from(ORDERS)), data.draw(st.booleans()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("warps", "order", "contiguous"), [*product(WARPS, ORDERS, (False, True))])
+@pytest.mark.parametrize("role", "ABD")
+def test_every_tile_up_to_256(database, role, warps, order, contiguous):
+    operand = f"m16n8k16 {'f32' if role == 'D' else 'f16'} {role}"
+    sizes = {"m": 16 * warps[0], "n": 8 * warps[1], "k": 16}
+    axes = {"A": "mk", "B": "kn", "D": "mn"}[role]
+    for extents in product(*(range(sizes[axis], 257, sizes[axis]) for axis in axes)):
+        assert agrees(database, operand, sizes | dict(zip(axes, extents, strict=True)), warps, order, contiguous)
+
+
+def test_what_is_found_of_a_tile(database):
+    query = lanemap.Query.parse("m16n8k16 f16 D", tile="m64n64", warps="2x2")
+    (found,) = database.operand(query).rows(row=37, col=21).records()
+    # Row 37 is in the third instruction down, the second of warps 0 and 2; its row 5 is in the first register.
+    wanted = {"thread": 22, "warp": 0, "lane": 22, "reg": 6, "slot": 1, "rep_m": 1, "rep_n": 1}
+    assert {name: found[name] for name in wanted} == wanted
+    frame = database.find("m16n8k16", "f16", "D", tile="m64n64", warps="2x2", row=37, col=21)
+    assert frame[[*wanted]].values.tolist() == [[*wanted.values()]]
+
+
+@pytest.mark.parametrize("role", "ABD")
+def test_threads_are_found_by_thread_by_warp_and_by_lane(database, role):
+    fragments = database.operand(lanemap.Query.parse(f"m16n8k16 f16 {role}", tile="m32n32k32", warps="2x2"))
+    every = fragments.rows().records()
+    assert [each["thread"] for each in every] == [each["warp"] * 32 + each["lane"] for each in every]
+    for place in (
+        {"lane": 5},
+        {"warp": 3},
+        {"thread": 69},
+        {"warp": 1, "lane": 31, "reg": 0},
+        {"warp": 1, "thread": 3},
+    ):
+        rows = [each for each in every if all(each[name] == value for name, value in place.items())]
+        assert fragments.rows(**place).records() == rows
+        assert fragments.frame(**place).thread.tolist() == [each["thread"] for each in rows]
+    for name, largest in (("warp", 3), ("thread", 127), ("lane", 31)):
+        with pytest.raises(lanemap.LanemapError, match=f"0 to {largest}"):
+            fragments.rows(**{name: largest + 1})
+
+
+def test_repetitions_are_those_of_the_pieces(database):
+    for order, contiguous in product(ORDERS, (False, True)):
+        query = lanemap.Query.parse("m16n8k16 f16 A", tile="m64n16k32", warps="2x1", order=order, contiguous=contiguous)
+        fragments = database.operand(query)
+        for each in fragments.rows().records():
+            down = 2 * each["warp"] + each["rep_m"] if contiguous else 2 * each["rep_m"] + each["warp"]
+            assert (each["row"] // 16, each["col"] // 16) == (down, each["rep_k"])
+
+
+def test_pieces_begin_where_their_registers_say(database):
+    tiling = Tiling("m64n64", (2, 2), "nn")
+    (fragment,) = database.operand(lanemap.Query.parse("m16n8k16 f16 D", tile="m64n64", warps="2x2", order="nn"))
+    table = fragment.table
+    for piece in pieces(tiling, "m16n8k16", "mn", (16, 8)):
+        its = table[(table["lane"] // 32 == piece.warp) & (table["reg"] // 2 == piece.number)]
+        assert (its["row"].min(), its["col"].min()) == (piece.row, piece.col)
+        assert (its["row"].max(), its["col"].max()) == (piece.row + 15, piece.col + 7)
+
+
+@pytest.mark.parametrize("name", ["E", "SFA", "A"])
+def test_sparse_and_scaled_operands_repeat(database, name):
+    """Windows move with the columns of the whole A, and scales with K."""
+    shape, type_, instruction = ("m16n8k32", "e4m3", "mma") if name == "SFA" else ("m16n8k32", "f16", "mma.sp")
+    which = {"instruction": instruction} | (
+        {"qualifiers": "scale_vec::1X.byte_id::0.thread_id::0"} if name == "SFA" else {}
+    )
+    atoms = database.operand(lanemap.Query.parse(f"{shape} {type_} {name}", **which))
+    for atom, fragment in zip(
+        atoms,
+        database.operand(lanemap.Query.parse(f"{shape} {type_} {name}", tile="m64k64", warps="2x1", **which)),
+        strict=True,
+    ):
+        assert not check(fragment)
+        rows, cols = atom.dimensions
+        assert fragment.dimensions == (4 * rows, 2 * cols)
+        assert len(fragment.table) == 8 * len(atom.table)
+        for lane, reg, slot, row, col, last, _ in fragment.tuples():
+            number, warp = reg // atom.registers, lane // atom.threads
+            its = atom.at(lane % atom.threads, reg % atom.registers, slot)
+            down, across = its.row + (2 * (number % 2) + warp) * rows, number // 2 * cols
+            assert (row, col, last) == (down, its.col + across, its.col_last + across)
+
+
+@pytest.mark.parametrize(
+    ("operand", "which", "words"),
+    [
+        ("m16n8k16 f16 D", {"tile": "m65n64", "warps": "2x2"}, "m must be a multiple of 32, for 2 warps of 16"),
+        ("m16n8k16 f16 D", {"tile": "m16n64", "warps": "2x2"}, "m must be a multiple of 32"),
+        ("m16n8k16 f16 A", {"tile": "m16k8"}, "k must be a multiple of 16, for instructions of 16"),
+        ("m16n8k16 f16 D", {"tile": "m0n8"}, "m must be a multiple of 16"),
+        ("m16n8k16 f16 D", {"tile": "m64n64", "warps": "0x2"}, "name one warp at least"),
+        ("m16n8k16 f16 D", {"tile": "m64n64", "warps": "2"}, "as in 2x2"),
+        ("m16n8k16 f16 D", {"tile": "m64n64", "order": "k"}, "write m or n"),
+        ("m16n8k16 f16 D", {"tile": "m64n64", "order": "nmm"}, "write m or n"),
+        ("m16n8k16 f16 D", {"tile": "n64m64"}, "write it like m64n64k32"),
+        ("m16n8k16 f16 D", {"tile": ""}, "write it like m64n64k32"),
+        ("m16n8k16 f16 D", {"warps": "2x2"}, "warps are of a tile: name it"),
+        ("m16n8k16 f16 D", {"contiguous": True}, "contiguous are of a tile: name it"),
+        ("m16n8k16 f16 D", {"tile": "m1024n8", "warps": "64x1"}, "are 2048 threads: a block has 1024"),
+        ("m16n8k16 f16 D", {"tile": "m4096n4096"}, "more than 1048576 elements"),
+        ("m16n8k16 f16 D", {"tile": "m99999n4096"}, "each dimension is 1 to"),
+        ("m64n256k16 f16 B", {"tile": "m64n64"}, "is in shared memory"),
+        ("ldmatrix m8n8 b16 r", {"tile": "m64n64"}, "no operand of a product in registers"),
+        ("movmatrix m8n8 b16 D", {"tile": "m64n64"}, "no operand of a product in registers"),
+    ],
+)
+def test_what_no_tile_is_says_what_would_be_right(database, operand, which, words):
+    with pytest.raises(lanemap.LanemapError, match=words):
+        database.operand(lanemap.Query.parse(operand, **which))
