@@ -12,11 +12,11 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
 
 ``Database`` has methods for what the commands of the command line do:
 
-    look up     find, fragment, operand, matching, prefer_dense, summary, sql, select
-    list        fragments, sources, findings, listing, names, following, digest
+    look up     find, show, fragment, operand, matching, prefer_dense, sql, select
+    list        list, fragments, sources, findings, names, following, digest
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
-    chain       flow, which is one of chain, chains and recipes; through_movmatrix, recipe; descriptor
+    chain       chain, also with ldmatrix and stmatrix; descriptor
     trace       trace, which runs a kernel on simulated threads
     export      export; decode and encode turn sparse metadata into columns and back
     load        import_layouts, ingest, capture, add, add_capture, remove, refresh
@@ -45,7 +45,7 @@ from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
-from io import BytesIO
+from io import BytesIO, StringIO
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
@@ -54,7 +54,7 @@ from .db import lookup
 from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
 from .db.isa import names
 from .db.isa.instructions import Key
-from .db.isa.names import DEFAULT_SOURCE, Query, Which, one_or_several, text, whole, word
+from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Which, one_or_several, text, whole, word
 from .db.isa.names import select as forms
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
 from .db.lookup import Fragments, Place, Where
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from .db.compare.summary import Summary
     from .db.compare.survey import Fleet, Known, Product, Survey
     from .db.flow.box import Written
-    from .db.flow.chain import Chain, Chains, Transposed
+    from .db.flow.chain import Chain, Chains
     from .db.flow.descriptor import Decoded, Descriptor
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
@@ -114,7 +114,7 @@ _OFFERED = {
     ".db.compare.summary": ("Summary",),
     ".db.compare.survey": ("Fleet", "Known", "Product", "Survey"),
     ".db.flow.box": ("Written",),
-    ".db.flow.chain": ("Chain", "Chains", "Transposed"),
+    ".db.flow.chain": ("Chain", "Chains"),
     ".db.flow.descriptor": ("Decoded", "Descriptor"),
     ".db.flow.metadata": ("Metadata",),
     ".db.flow.recipe": ("Recipe", "Recipes"),
@@ -212,7 +212,7 @@ class Database:
         with self.reader.snapshot():
             return look_up(self.reader, _query(query))
 
-    def matching(self, *queries: Query) -> list[Fragment]:
+    def matching(self, *queries: Query) -> Sequence[Fragment]:
         """The fragments that match any of the queries, each of which must match some.
 
         >>> sorted({each.source for each in db.matching(lanemap.Query("m16n8k256", role="A"))})
@@ -230,20 +230,23 @@ class Database:
         matching = lookup.prefer_dense(query, lookup.fragments(self.reader, query))
         return replace(query, instruction=matching[0].instruction)
 
-    def listing(self, what: str, *queries: Query) -> Rows:
+    def list(self, what: str = "fragments", *queries: Query | str) -> Rows:
         """What there is of a kind, a row each, of the fragments that match any of the queries.
 
-            >>> db.listing("operands", lanemap.Query("m16n8k16", "f16", source="ptx-isa-9.4")).records()[0]["roles"]
+            >>> db.list("operands", "m16n8k16 f16").records()[0]["roles"]
             'A'
 
         The kinds are ``sources``, ``fragments``, ``errata``, ``findings``, ``operands``, which are fragments, those
-        together that a section treats alike, and ``instructions``, all fragments of one together.
+        together that a section treats alike, and ``instructions``, all fragments of one together. Without a source in
+        a query, sources and findings are all there are, and of the rest the best evidence is listed.
         """
         from .db.overview import LISTINGS
 
         if what not in LISTINGS:
             raise LanemapError(f"cannot list {what!r}: choose from {', '.join(LISTINGS)}")
-        return LISTINGS[what](self.reader, *(queries or [Query()]))
+        of_best = what not in ("sources", "findings")
+        named = [_query(query) if of_best or isinstance(query, str) else query for query in queries or [Query()]]
+        return LISTINGS[what](self.reader, *named)
 
     def fragments(self, source: str | None = DEFAULT_SOURCE) -> pd.DataFrame:
         """One row per fragment of a source, by default the best evidence, with its formula and where it stands.
@@ -253,7 +256,7 @@ class Database:
         >>> db.fragments().query("shape == 'm16n8k256'").status.tolist()
         ['documented', 'documented', 'documented', 'documented']
         """
-        return _with_selector(self.listing("fragments", Query(source=source)).frame())
+        return _with_selector(self.list("fragments", Query(source=source or EVERY_SOURCE)).frame())
 
     def sources(self) -> pd.DataFrame:
         """Every source: name, kind, title, provenance (JSON), and how many fragments and findings it has.
@@ -261,7 +264,7 @@ class Database:
         >>> db.sources().name.tolist()
         ['ptx-isa-9.4', 'ptx-isa-9.4+errata', 'ptx-isa-9.1', 'ptx-isa-9.1+errata', 'cutlass-4.2.0', 'h200-sm_90a']
         """
-        return self.listing("sources").frame()
+        return self.list("sources").frame()
 
     def findings(self, source: str | None = None) -> pd.DataFrame:
         """What the structural checks found, one row each; of one source, or of all.
@@ -269,7 +272,7 @@ class Database:
         >>> sorted(set(db.findings()["shape"]))
         ['m16n8k256']
         """
-        return _with_selector(self.listing("findings", Query(source=source)).frame())
+        return _with_selector(self.list("findings", Query(source=source)).frame())
 
     def select(self, query: str, *, seconds: float = SECONDS, rows: int = ROWS) -> Rows:
         """The same as ``sql``, as tuples.
@@ -290,15 +293,22 @@ class Database:
         """
         return self.select(query, seconds=seconds, rows=rows).frame()
 
-    def summary(self, query: Query | str) -> Summary:
-        """A whole instruction: its forms, its operands, and what each source says of them.
+    def show(self, query: Query | str) -> Summary | Fragments:
+        """What ``lanemap show`` says: of an instruction its forms and operands, of an operand its layout, drawn.
 
-        >>> db.summary("HMMA.16816.F32.BF16").title
-        'mma m16n8k16'
+            >>> db.show("HMMA.16816.F32.BF16").title
+            'mma m16n8k16'
+            >>> print(db.show("m16n8k16 f16 A").text(80).splitlines()[1])
+            per lane: 4 registers of 32 bits, 2 slots of 16 bits in each
+
+        An operand is there also where its source is figure-only; ``text(by="lane")`` draws its register file.
         """
+        query = _query(query)
+        if query.parameters()["role"] is not None:
+            return self.operand(query, rows=False)
         from .db.compare.summary import instruction_summary
 
-        return instruction_summary(self.reader, _query(query))
+        return instruction_summary(self.reader, query)
 
     def digest(self) -> bytes:
         """What the database holds, as a digest that is the same for everyone who reads it.
@@ -444,92 +454,55 @@ class Database:
         raise LanemapError(f"no source {name or repr(name)}: {source_names(name, available)}")
 
     def chain(
-        self, first: Query | str, second: Query | str, *, transposed: bool = False, relabel: bool = False
-    ) -> Chain:
-        """How the D of one instruction becomes the A or B of the next.
-
-            >>> db.chain("m16n8k16 f32 D", "m16n8k16 f16 A").movement.value
-            'no data movement between lanes'
-
-        Every move is in ``moves`` and ``frame()``, and in words by ``print``. ``transposed`` takes D transposed, and
-        ``relabel`` renumbers K where that avoids movement between lanes.
-        """
-        from .db.flow.chain import chain, operand, relabelled
-
-        queries = _query(first), _query(second)
-        with self.reader.snapshot():
-            ends = [operand(self.reader, end) for end in queries]
-            movable, moved = (self.operand(f"movmatrix m8n8 b16 {role}")[0] for role in "AD")
-        shown = (lookup.Fragments(query, [end]) for query, end in zip(queries, ends, strict=True))
-        remarks = [*dict.fromkeys(line for fragments in shown for line in fragments.remarks)]
-        plain = replace(chain(*ends, transposed=transposed), movmatrix=(movable, moved), remarks=remarks)
-        return (relabelled(plain) if relabel else None) or plain
-
-    def through_movmatrix(self, chain: Chain) -> list[Transposed] | None:
-        """How movmatrix makes each register that a chain takes of one register of D; None where it cannot.
-
-            >>> len(db.through_movmatrix(db.chain("m16n8k16 f32 D", "m16n8k16 f16 B")))
-            2
-
-        A D of 32 bits is first packed to 16 bits, registers 2 i and 2 i + 1 into register i.
-        """
-        from .db.flow.chain import through_movmatrix
-
-        return through_movmatrix(chain)
-
-    def chains(self, end: Query | str, others: Query | None = None, *, transposed: bool | None = None) -> Chains:
-        """The chains from a D to every A and B that its tiles can make, or to an A or B from every D.
-
-            >>> {each.second.role for each in db.chains("m16n8k16 f32 D")} == {"A", "B"}
-            True
-
-        ``others`` says which; their rows are of other sources where the document only draws them. Each is there as it
-        stands and transposed, unless ``transposed`` says which. ``still()`` are those without a move between lanes.
-        """
-        from .db.flow.chain import Chains, operand
-
-        with self.reader.snapshot():
-            query = _query(end)
-            fixed = operand(self.reader, query)
-            named = Query() if others is None else _query(others)
-            partners = lookup.every_operand(self.reader, replace(named, source=query.source))
-        if str(query.source).lower() != DEFAULT_SOURCE:
-            partners = [fragment for fragment in partners if fragment.source == fixed.source]
-        listed = Chains.of(fixed, partners, (False, True) if transposed is None else (transposed,))
-        listed.remarks = lookup.Fragments(query, [fixed]).remarks if listed else []
-        return listed
-
-    def flow(
         self,
         first: Query | str,
         second: Query | str | None = None,
         *,
-        transposed: bool = False,
+        transpose: bool = False,
         relabel: bool = False,
         major: str | None = None,
         count: int = 1,
         pitch: int | None = None,
         swizzle: str | None = None,
     ) -> Chain | Chains | Recipes:
-        """What follows what, as ``lanemap chain`` says it.
+        """What follows what, as ``lanemap chain`` says it: how D of one instruction becomes A, B or C of the next.
 
-            >>> print(db.flow("ldmatrix", "m16n8k16 f16 A", major="row").verdict)
+            >>> db.chain("m16n8k16 f32 D", "m16n8k16 f16 A").verdict
+            'no data movement between lanes'
+            >>> print(db.chain("ldmatrix", "m16n8k16 f16 A", major="row").verdict)
             A of mma m16n8k16 f16 from a row-major tile of 16 rows of 32 bytes
+            >>> [db.chain("ldmatrix", "m16n8k16 f16 A", pitch=128, swizzle=mode)[0].degree for mode in ("none", "128B")]
+            [8, 1]
 
-        Of a D and what takes it that is their ``chain``. Of one operand it is those of its ``chains`` that move nothing
-        between lanes; then ``second`` may be a ``Query`` of an instruction alone. With ldmatrix first, or stmatrix
-        second, it is ``recipes``. ``major`` is that of the second operand, of an only one, or of the tile in memory.
+        Two operands give a ``Chain``, whose ``moves`` are every move. A single operand gives the ``Chains`` that move
+        nothing between lanes: of a D all that it can feed, of an A, B or C every D that feeds it. With ldmatrix first
+        or stmatrix second the answer is ``Recipes``, one for each major of the tile in shared memory, with the
+        ``addresses`` that lanes pass and the ``degree`` of the worst bank conflict.
+
+        Args:
+            first: a D, or ``ldmatrix``.
+            second: an A, B or C, or ``stmatrix``; or of all that one operand can be chained with, which, as a Query.
+            transpose: take D transposed. By default, a single operand is chained with both.
+            relabel: renumber K where that avoids movement between lanes.
+            major: ``row`` or ``col``, of an operand that comes in both, or of the tile in memory. Default: both tiles.
+            count: how many neighbours ldmatrix or stmatrix moves together: of A along M, else along N. Their registers
+                follow each other, so that one ``ldmatrix.x4`` loads two B of two registers.
+            pitch: bytes from a line of the tile to the next. Default: as many as it has.
+            swizzle: how the tile is swizzled: ``none``, ``32B``, ``64B`` or ``128B``.
         """
+        from .db.flow.chain import Chains, chain, operand, relabelled
+        from .db.flow.recipe import MAJORS, recipes
+
         start, goal = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
         alone = goal.shape is None
-        moved = None if alone else names.matrix_move(start, goal)
-        if moved and (transposed or relabel):
-            words = "transpose and relabel are for a D and an A or B: say of what major the tile in memory is"
-            raise LanemapError(words, "major")
-        if moved:
-            return self.recipes(
-                *moved, majors=[major] if major else ("row", "col"), count=count, pitch=pitch, swizzle=swizzle
-            )
+        if not alone and (moved := names.matrix_move(start, goal)):
+            if transpose or relabel:
+                words = "transpose and relabel are for a D and an A or B: say of what major the tile in memory is"
+                raise LanemapError(words, "major")
+            majors = [word("major", major) or ""] if major else MAJORS
+            number, width, mode = whole("count", count) or 0, whole("pitch", pitch), word("swizzle", swizzle)
+            with self.reader.snapshot():
+                return recipes(self.reader, *moved, majors, number, width, mode)
         for name, given in (("count", count != 1), ("pitch", pitch is not None), ("swizzle", swizzle is not None)):
             if given:
                 words = f"{name} is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
@@ -538,9 +511,21 @@ class Database:
             start = replace(start, major=major or start.major)
         else:
             goal = replace(goal, major=major or goal.major)
-        if alone:
-            return self.chains(start, goal, transposed=transposed or None).still(relabel=relabel)
-        return self.chain(start, goal, transposed=transposed, relabel=relabel)
+        with self.reader.snapshot():
+            end = operand(self.reader, start)
+            remarks = lookup.Fragments(start, [end]).remarks
+            if alone:
+                partners = lookup.every_operand(self.reader, replace(goal, source=start.source))
+                if str(start.source).lower() != DEFAULT_SOURCE:
+                    partners = [fragment for fragment in partners if fragment.source == end.source]
+                listed = Chains.of(end, partners, (True,) if transpose else (False, True))
+                listed.remarks = remarks if listed else []
+                return listed.still(relabel=relabel)
+            taken = operand(self.reader, goal)
+            movable, moves = (self.operand(f"movmatrix m8n8 b16 {role}")[0] for role in "AD")
+        remarks = [*dict.fromkeys([*remarks, *lookup.Fragments(goal, [taken]).remarks])]
+        plain = replace(chain(end, taken, transposed=transpose), movmatrix=(movable, moves), remarks=remarks)
+        return (relabelled(plain) if relabel else None) or plain
 
     @staticmethod
     def descriptor(
@@ -571,60 +556,6 @@ class Database:
         if decode is None:
             return descriptor.describe(query, tile)
         return descriptor.decode(decode, query, tile)
-
-    def recipe(
-        self,
-        move: Query | str,
-        operand: Query | str,
-        *,
-        major: str = "row",
-        count: int = 1,
-        pitch: int | None = None,
-        swizzle: str | None = None,
-    ) -> Recipe:
-        """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores it there.
-
-            >>> db.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A").moves[0].qualifiers
-            'x4'
-
-        The address that each lane passes to each move is in ``addresses`` and ``frame()``, and in words by ``print``.
-        ``major`` is ``row`` or ``col``, how the tile lies in memory. ``count`` neighbours are moved together: of A
-        along M, else along N. Their registers follow each other, so that one ``ldmatrix.x4`` loads two B of two
-        registers. Where a matrix fills registers of two neighbours, an even number is moved.
-
-        ``pitch`` is the bytes from a line of the tile to the next, by default as many as it has, and ``swizzle`` one of
-        the modes of matrix descriptors. ``degree`` is then that of the worst bank conflict.
-
-            >>> db.recipe("ldmatrix", "m16n8k16 f16 A", pitch=128).degree
-            8
-            >>> db.recipe("ldmatrix", "m16n8k16 f16 A", pitch=128, swizzle="128B").degree
-            1
-        """
-        return self.recipes(move, operand, majors=[major], count=count, pitch=pitch, swizzle=swizzle)[0]
-
-    def recipes(
-        self,
-        move: Query | str,
-        operand: Query | str,
-        *,
-        majors: Sequence[str] = ("row", "col"),
-        count: int = 1,
-        pitch: int | None = None,
-        swizzle: str | None = None,
-    ) -> Recipes:
-        """The recipes for tiles of several majors. What there is none for says why, unless there is none at all.
-
-        >>> [each.major for each in db.recipes("ldmatrix m8n8 b16 r", "m16n8k32 e4m3 A")]
-        ['row']
-        """
-        from .db.flow.recipe import recipes
-
-        named, number = [word("major", major) or "" for major in majors], whole("count", count) or 0
-        with self.reader.snapshot():
-            query = _query(move).of_registers()
-            return recipes(
-                self.reader, query, _query(operand), named, number, whole("pitch", pitch), word("swizzle", swizzle)
-            )
 
     def draw(
         self,
@@ -773,26 +704,24 @@ class Database:
         )
 
     def decode(
-        self, shape: str, type: str, words: Sequence[int], *, selector: int | None = None, source: str | None = None
+        self, operand: Query | str, words: Sequence[int], *, selector: int | None = None, source: str | None = None
     ) -> Metadata:
         """The columns of a sparse A that metadata chooses.
 
-            >>> metadata = db.decode("m16n8k16", "f16", [0xE4E4E4E4], selector=0).frame()
+            >>> metadata = db.decode("m16n8k16 f16", [0xE4E4E4E4], selector=0).frame()
             >>> metadata.head(2).values.tolist()
             [[0, 0, 0, 0, 0], [0, 0, 1, 0, 1]]
 
-        ``type`` is that of A, ``words`` are 32 bits of metadata of each thread, or of all. The source is by default the
-        most trustworthy one that has the elements of both A and E.
+        ``operand`` names the instruction, as for ``show``; ``words`` are 32 bits of metadata of each thread, or of all.
+        The source is by default the most trustworthy one that has the elements of both A and E.
         """
         from .db.flow.metadata import from_words, operands
 
-        query = Query(shape, type, selector=selector, source=source)
-        return from_words(one_or_several(words), *operands(self.reader, query))
+        return from_words(one_or_several(words), *operands(self.reader, _sparse(operand, selector, source)))
 
     def encode(
         self,
-        shape: str,
-        type: str,
+        operand: Query | str,
         columns: Mapping[tuple[int, int, int], int],
         *,
         selector: int | None = None,
@@ -801,7 +730,7 @@ class Database:
         """The metadata that chooses a column for each (lane, reg, slot) of a sparse A. See ``decode``.
 
         >>> columns = metadata.set_index(["lane", "reg", "slot"]).col.to_dict()
-        >>> hex(db.encode("m16n8k16", "f16", columns, selector=0).words[0])
+        >>> hex(db.encode("m16n8k16 f16", columns, selector=0).words[0])
         '0xe4e4e4e4'
         """
         from .db.flow.metadata import from_columns, operands
@@ -809,12 +738,11 @@ class Database:
         if not isinstance(columns, dict):
             words = "write it like {(0, 0, 0): 1}, by lane, reg and slot"
             raise LanemapError(f"columns {columns!r} is no dictionary: {words}")
-        query = Query(shape, type, selector=selector, source=source)
-        return from_columns(columns, *operands(self.reader, query))
+        return from_columns(columns, *operands(self.reader, _sparse(operand, selector, source)))
 
     def add(
         self, sources: Sequence[Source], *, progress: Callable[[Source], object] | None = None, replacing: bool = True
-    ) -> list[str]:
+    ) -> Sequence[str]:
         """Load captures or imports; the names of those that were loaded.
 
         Earlier ones of the same names are replaced, or left where not ``replacing``. Those that ship are not replaced.
@@ -908,7 +836,7 @@ class Database:
         *documents: str | PathLike[str],
         name: str | None = None,
         progress: Callable[[Source], object] | None = None,
-    ) -> list[Reading]:
+    ) -> Sequence[Reading]:
         """Read PTX documentation, as in ``db.ingest("ptx-isa.html")``, and load it as sources.
 
         It is HTML, Markdown or plain text, in files or folders. ``name`` is by default after the version that it says
@@ -959,16 +887,16 @@ class Database:
         source = measure(instruction, shape, type, device=device, name=name, progress=progress)
         return self.add_capture(source, own_name=name is not None)
 
-    def names(self, column: str, shape: str | None = None, role: str | None = None) -> list[str]:
+    def names(self, column: str, shape: str | None = None) -> Sequence[str]:
         """The values of ``shape``, ``type``, ``role`` or ``instruction`` that fragments have, or each ``source``.
 
         >>> db.names("role", "m16n8k64")
         ['A', 'B', 'C', 'D', 'E', 'SFA', 'SFB']
         """
-        return lookup.names(self.reader, column, shape, role)
+        return lookup.names(self.reader, column, shape)
 
     @property
-    def documents(self) -> list[str]:
+    def documents(self) -> Sequence[str]:
         """The document of each vendor that answers first: its highest version, corrected.
 
         >>> db.documents
@@ -976,7 +904,7 @@ class Database:
         """
         return [*lookup.documents(lookup.by_trust(self.reader)).values()]
 
-    def following(self, words: Sequence[str]) -> list[str]:
+    def following(self, words: Sequence[str]) -> Sequence[str]:
         """The words that may follow those of a request.
 
         >>> db.following(["m16n8k8", "bf16"])
@@ -1043,16 +971,39 @@ def _draw(fragment: Fragment, **how: Any) -> Picture:
     return operand([fragment], View(**how))
 
 
+def _text(fragments: Fragments, room: int = 80, *, by: str = "element", whole: bool = False) -> str:
+    """Each fragment as ``lanemap show`` draws it, ``by`` element or lane, in lines no longer than ``room``."""
+    from .db.render import terminal
+
+    written = StringIO()
+    terminal.show(fragments, by, room, whole=whole, file=written)
+    return written.getvalue()
+
+
 Fragment.draw = _draw
 # Without rows a notebook shows its name.
 Fragment._repr_html_ = lambda fragment: _draw(fragment)._repr_html_() if fragment.has_rows else None
+Fragments.text = _text
+Fragments._repr_html_ = lambda fragments: "".join(filter(None, (each._repr_html_() for each in fragments))) or None
 
 
 def _query(operand: Query | str) -> Query:
+    query = _parsed(operand)
+    return query if query.source else replace(query, source=DEFAULT_SOURCE)
+
+
+def _sparse(operand: Query | str, selector: int | None, source: str | None) -> Query:
+    """An instruction whose metadata is asked for, by default in any source."""
+    query = _parsed(operand)
+    selector = query.selector if selector is None else selector
+    return replace(query, role=None, selector=selector, source=source or query.source)
+
+
+def _parsed(operand: Query | str) -> Query:
     query = Query.parse(operand) if isinstance(operand, str) else operand
     if not isinstance(query, Query):
         raise LanemapError(f"{operand!r} names no operand: write it like 'm16n8k16 f32 D'")
-    return query if query.source else replace(query, source=DEFAULT_SOURCE)
+    return query
 
 
 def _extents(name: str, given: int | Sequence[int]) -> tuple[int, int, int]:

@@ -1,14 +1,16 @@
 """From one instruction to the next, to memory and to sparse metadata: ``lanemap chain``, ``descriptor``, ``decode``."""
 
 import csv
+import re
 import sys
+from itertools import takewhile
 from typing import Annotated
 
 import typer
 
 from .. import DEFAULT_SOURCE, Database, LanemapError, Query
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
-from .options import Format, Operand, argument, completer, next_words, read_text
+from .options import Format, Operand, argument, next_words, operand_word, read_text
 
 
 def _next_word(context: typer.Context, incomplete: str) -> list[str]:
@@ -60,8 +62,8 @@ def chain(
     start = Query.parse(words, instruction=first, source=source)
     end = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
     with open_database(db) as database:
-        answer = database.flow(
-            start, end, transposed=transpose, relabel=relabel, major=major, count=count, pitch=pitch, swizzle=swizzle
+        answer = database.chain(
+            start, end, transpose=transpose, relabel=relabel, major=major, count=count, pitch=pitch, swizzle=swizzle
         )
         remark(answer.remarks)
         write_answer(answer, format)
@@ -105,11 +107,14 @@ _LARGEST = 1 << 22
 
 @app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")
 def decode(
-    shape: Annotated[str, argument("SHAPE", "As in m16n8k16.", completer("shape", role="E"))],
-    type: Annotated[str, argument("TYPE", "The type of A, as in bf16.", completer("type", role="E"))],
-    words: Annotated[
-        list[str] | None, argument("WORD", "Metadata of each thread, or one word for all; - for stdin.")
-    ] = None,
+    operand: Annotated[
+        list[str],
+        argument(
+            "SHAPE TYPE [WORD]",
+            "An instruction, also by one name, and metadata: a word of each thread, or one for all; - for stdin.",
+            operand_word,
+        ),
+    ],
     columns: str | None = None,
     selector: int | None = None,
     source: Annotated[str | None, "Default: the most trustworthy one that has both operands."] = None,
@@ -121,14 +126,16 @@ def decode(
     Metadata chooses the column of each element of a sparse A. With --columns it is made of these columns, as a word
     for each lane. What decode prints as CSV is what --columns takes.
     """
+    named = [*takewhile(lambda token: not re.fullmatch(r"-|[+-]?\d.*", token), operand)]
+    words, query = operand[len(named) :], Query.parse(named)
     if bool(words) == bool(columns):
-        raise LanemapError("give words of metadata, or --columns FILE for the way back")
+        raise LanemapError("give words of metadata, as in 0x44444444, or --columns FILE for the way back")
     with open_database(db) as database:
         if columns:
-            metadata = database.encode(shape, type, _table(columns), selector=selector, source=source)
+            metadata = database.encode(query, _table(columns), selector=selector, source=source)
         else:
-            values = sys.stdin.read().split() if words == ["-"] else words or []
-            metadata = database.decode(shape, type, list(map(word, values)), selector=selector, source=source)
+            values = sys.stdin.read().split() if words == ["-"] else words
+            metadata = database.decode(query, list(map(word, values)), selector=selector, source=source)
     if metadata.others:
         complain(f"metadata as in {metadata.e.source}; --source takes another: {', '.join(metadata.others)}")
     write_rows(metadata.words_by_lane() if columns else metadata.columns_by_slot(), format)

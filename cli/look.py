@@ -7,7 +7,7 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from .. import DEFAULT_SOURCE, Database, LanemapError, Place, Query, Rows, Where, Which
+from .. import DEFAULT_SOURCE, Database, Fragments, LanemapError, Place, Query, Rows, Where, Which
 from .app import app, complain, narrow, open_database, opened, remark, room, write_answer, write_rows
 from .options import By, Format, Operand
 
@@ -52,10 +52,10 @@ def show(
     """
     query = Query.parse(operand, **which)
     with open_database(db) as database:
-        if query.parameters()["role"] is None and lane is None:
-            write_answer(database.summary(query), format)
+        fragments = database.show(query) if lane is None else database.operand(query, rows=False)
+        if not isinstance(fragments, Fragments):
+            write_answer(fragments, format)
             return
-        fragments = database.operand(query, rows=False)
         remark(fragments.remarks)
         if format is Format.TABLE and lane is None:
             from ..db.render import terminal
@@ -95,8 +95,6 @@ def list_(
     what is wrong in the rows of a fragment.
     """
     filters = {"instruction": instruction, "shape": shape, "type": type, "role": role}
-    if source is None and what in (What.FRAGMENTS, What.ERRATA):
-        source = DEFAULT_SOURCE
     if what is What.SOURCES and (named := [name for name, value in {**filters, "vendor": vendor}.items() if value]):
         raise LanemapError(f"--{named[0]} is not for sources: list fragments --{named[0]} says what a source has of it")
     queries = [Query(shape, type_, role, instruction, source=source, vendor=vendor) for type_ in type or (None,)]
@@ -104,20 +102,20 @@ def list_(
         if what is What.SOURCES:
             rows = sources(database, *queries)
         elif what is not What.FRAGMENTS:
-            rows = database.listing(what, *queries)
+            rows = database.list(what, *queries)
         elif format is Format.TABLE and not any(filters.values()):
-            rows = database.listing("instructions", *queries)
+            rows = database.list("instructions", *queries)
             drawn = "without_rows counts what is named without its elements"
             remark(["one line per instruction: --instruction, --shape, --type or --role lists operands", drawn])
         else:
-            rows = database.listing("operands", *queries)
+            rows = database.list("operands", *queries)
         write_rows(_compact(rows) if format is Format.TABLE else rows, format)
 
 
 def sources(database: Database, *queries: Query) -> Rows:
     """What to print of the sources that match."""
     columns = ("name", "kind", "fragments", "without_rows", "findings", "title")
-    records = database.listing("sources", *queries).records()
+    records = database.list("sources", *queries).records()
     return Rows(columns, [tuple(record[name] for name in columns) for record in records])
 
 

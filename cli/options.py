@@ -64,12 +64,12 @@ with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as _t
 Completer = Callable[[typer.Context, str], list[str]]
 
 
-def completer(column: str, role: str | None = None) -> Completer:
+def completer(column: str) -> Completer:
     """A completer for what the database has in a column, of the shape that was named before; or the usual names."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
-        shape, usual = context.params.get("shape"), "" if role else PARAMETERS[column].usual
-        return _offered(lambda database: database.names(column, shape, role), usual.split(), incomplete)
+        shape, usual = context.params.get("shape"), PARAMETERS[column].usual
+        return _offered(lambda database: database.names(column, shape), usual.split(), incomplete)
 
     return complete
 

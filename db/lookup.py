@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Self, TypedDict, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast
 
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
 from .isa.instructions import INSTRUCTIONS, WORD, Key, instruction
@@ -85,16 +85,15 @@ FROM finding JOIN fragment ON fragment.id = fragment_id JOIN source ON source.id
 
 _NAMES = """
 SELECT DISTINCT instruction, shape, type, role FROM fragment
-WHERE (CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape))
-  AND (CAST(:role AS TEXT) IS NULL OR role = :role AND mapping_id IS NOT NULL)
+WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape)
 """
 
 
-def names(reader: Reader, column: str, shape: str | None = None, role: str | None = None) -> list[str]:
-    """The values of a column of fragments, of all or of a shape and role with elements, or the names of the sources."""
+def names(reader: Reader, column: str, shape: str | None = None) -> list[str]:
+    """The values of a column of fragments, of all or of a shape, or the names of the sources."""
     if column == "source":
         return [record["name"] for record in sources(reader).records()]
-    return sorted({record[column] for record in reader.select(_NAMES, {"shape": shape, "role": role}).records()})
+    return sorted({record[column] for record in reader.select(_NAMES, {"shape": shape}).records()})
 
 
 def sources(reader: Reader) -> Rows:
@@ -375,12 +374,19 @@ def _citation(written: str) -> Citation:
 class Fragments(list[Fragment], Tabular):
     """The fragments of one operand as look-ups show them, and the ``query`` for it."""
 
+    #: What ``lanemap show`` prints of them, and their pictures for a notebook. The package attaches them.
+    text: ClassVar[Callable[..., str]]
+    _repr_html_: ClassVar[Callable[[Fragments], str | None]]
+
     def __init__(self, query: Query, listed: Iterable[Fragment]) -> None:
         super().__init__(listed)
         self.query = query
 
     def __repr__(self) -> str:
         return brief(super().__repr__(), f"{len(self)} in all; frame() has their elements")
+
+    def __str__(self) -> str:
+        return self.text()
 
     @property
     def remarks(self) -> list[str]:

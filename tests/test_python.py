@@ -184,7 +184,7 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
     for kind in ("nope", None, ["table"]):
         with pytest.raises(lanemap.LanemapError, match="choose from capture, cute"):
             database.import_layouts(kind)
-    for operand in (3, None, ["m16n8k16"]):
+    for operand in (3, ["m16n8k16"]):
         with pytest.raises(lanemap.LanemapError, match="names no operand: write it like 'm16n8k16 f32 D'"):
             database.chain("m16n8k16 f32 D", operand)
     with pytest.raises(lanemap.LanemapError, match="type 3 is not text"):
@@ -197,10 +197,10 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
     with pytest.raises(lanemap.LanemapError, match="name a capture file"):
         database.import_layouts("capture")
     with pytest.raises(lanemap.LanemapError, match="count '2' is not a whole number"):
-        database.recipe("m8n8 b16 r", "m16n8k16 f16 B", count="2")
+        database.chain("ldmatrix", "m16n8k16 f16 B", count="2")
     for word in (-1, 1 << 32, "x"):
         with pytest.raises(lanemap.LanemapError, match="a number from 0 to 0xFFFFFFFF"):
-            database.decode("m16n8k16", "f16", [word], selector=0)
+            database.decode("m16n8k16 f16", [word], selector=0)
     for path in ("", "a\0b", 3, None):
         with pytest.raises(lanemap.LanemapError, match="names no file"):
             lanemap.read_file(path)
@@ -222,10 +222,10 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
         (lambda db: db.remove(5), "source 5 is not text"),
         (lambda db: db.remove(" "), "no source '': choose from"),
         (lambda db: db.add(5), "5 is not a source"),
-        (lambda db: db.chains("m16n8k16 f32 D", 5), "5 names no operand"),
-        (lambda db: db.decode("m16n8k16", "f16", "x", selector=0), "a number from 0 to 0xFFFFFFFF"),
-        (lambda db: db.decode("m16n8k16", "f16", [0], selector="0"), "selector '0' is not a whole number"),
-        (lambda db: db.encode("m16n8k16", "f16", 5, selector=0), "columns 5 is no dictionary"),
+        (lambda db: db.chain("m16n8k16 f32 D", 5), "5 names no operand"),
+        (lambda db: db.decode("m16n8k16 f16", "x", selector=0), "a number from 0 to 0xFFFFFFFF"),
+        (lambda db: db.decode("m16n8k16 f16", [0], selector="0"), "selector '0' is not a whole number"),
+        (lambda db: db.encode("m16n8k16 f16", 5, selector=0), "columns 5 is no dictionary"),
         (lambda db: db.sql("SELECT 1", seconds="a"), "rows must be at least 1"),
         (lambda db: db.sql("SELECT 1", rows="a"), "rows must be at least 1"),
         (lambda db: db.import_layouts("python", "triton", python=5), "python 5 is not text"),
@@ -258,7 +258,7 @@ def test_one_argument_may_stand_for_several(database):
     assert database.check("h200-sm_90a").unexplained == 0
     drawn = [database.draw("m16n8k16", "f16", "A", lanes=lanes).svg() for lanes in (5, [5], (5,))]
     assert drawn[0] == drawn[1] == drawn[2]
-    chosen = [database.decode("m16n8k16", "f16", words, selector=0).columns for words in (0x44444444, [0x44444444])]
+    chosen = [database.decode("m16n8k16 f16", words, selector=0).columns for words in (0x44444444, [0x44444444])]
     assert (chosen[0] == chosen[1]).all()
 
 
@@ -324,11 +324,8 @@ def test_folders_of_the_user_break_nothing(tmp_path, built):
     ("command", "answer"),
     [
         ("chain m16n8k16 f32 D m16n8k32 e4m3 A", lambda db: db.chain("m16n8k16 f32 D", "m16n8k32 e4m3 A")),
-        ("chain m16n8k8 f32 D", lambda db: db.chains("m16n8k8 f32 D").still()),
-        (
-            "chain ldmatrix m16n8k16 f16 B --major row",
-            lambda db: db.recipes("ldmatrix r", "m16n8k16 f16 B", majors=["row"]),
-        ),
+        ("chain m16n8k8 f32 D", lambda db: db.chain("m16n8k8 f32 D")),
+        ("chain ldmatrix m16n8k16 f16 B --major row", lambda db: db.chain("ldmatrix", "m16n8k16 f16 B", major="row")),
         ("export m16n8k16 f16 B --format cute", lambda db: db.export(format="cute", query="m16n8k16 f16 B")),
     ],
 )
@@ -337,6 +334,28 @@ def test_answers_print_and_show_themselves_as_the_command_does(database, run, co
     said = found.text(80) if hasattr(found, "parts") else str(found)
     assert said.rstrip() == run(*command.split()).out.rstrip()
     assert found._repr_html_() == f"<pre>{html.escape(str(found))}</pre>"
+
+
+@pytest.mark.parametrize(
+    ("words", "how"),
+    [
+        ("m16n8k16 f16 A", {}),
+        ("m8n8k4 f16 A", {"by": "lane"}),
+        ("m64n256k16 f32 D", {"whole": True}),
+        ("wmma m16n16k16", {}),
+    ],
+)
+def test_show_is_what_the_command_shows(database, run, words, how):
+    """Of an operand its facts and picture, of an instruction its operands; also of what is figure-only."""
+    options = [f"--{name}" if value is True else f"--{name}={value}" for name, value in how.items()]
+    found = database.show(words)
+    assert found.text(80, **how).strip() == run("show", *words.split(), *options).out.strip()
+    if not how:
+        assert str(found) == found.text()
+    drawn = database.show(lanemap.Query("m16n8k256", "b1", "A", source="ptx-isa-9.4"))
+    assert [fragment.draw()._repr_html_() for fragment in drawn] == [drawn._repr_html_()]
+    figure_only = database.show(lanemap.Query("m16n8k64", "e2m1", "SFA", source="ptx-isa-9.4"))
+    assert figure_only.text(80)
 
 
 #: Answers of every kind, many of them with more than a screen shows.
@@ -349,21 +368,21 @@ ANSWERS = [
     lambda db: db.fragment("m64n256k16", "f32", "D"),
     lambda db: db.operand("m8n8k4 f16 A"),
     lambda db: db.operand(lanemap.Query("m16n8k16", "f16", "A", source="all")),
-    lambda db: db.listing("fragments"),
-    lambda db: db.listing("sources"),
+    lambda db: db.list("fragments"),
+    lambda db: db.list("sources"),
     lambda db: db.select("SELECT * FROM layout LIMIT 5000"),
-    lambda db: db.summary("wgmma"),
+    lambda db: db.show("wgmma"),
     lambda db: db.survey(),
     lambda db: db.fleet(),
     lambda db: db.report("mine-0"),
     lambda db: db.source("h200-sm_90a"),
     lambda db: db.source("mine-0"),
     lambda db: db.chain("m64n256k16 f32 D", "m64n256k16 f16 A"),
-    lambda db: db.chains("m16n8k16 f32 D"),
-    lambda db: db.recipe("ldmatrix", "m16n8k16 f16 A"),
-    lambda db: db.recipes("stmatrix", "m64n256k16 f32 D"),
+    lambda db: db.chain("m16n8k16 f32 D"),
+    lambda db: db.chain("ldmatrix", "m16n8k16 f16 A")[0],
+    lambda db: db.chain("m64n256k16 f32 D", "stmatrix"),
     lambda db: db.draw("m64n256k16 f32 D"),
-    lambda db: db.decode("m16n8k32", "f16", [0x44444444], selector=0),
+    lambda db: db.decode("m16n8k32 f16", [0x44444444], selector=0),
 ]
 
 
@@ -465,4 +484,4 @@ def test_every_package_is_installed():
 
 def test_what_cannot_be_listed_is_refused(database):
     with pytest.raises(lanemap.LanemapError, match="cannot list 'layouts': choose from sources, fragments, findings"):
-        database.listing("layouts")
+        database.list("layouts")

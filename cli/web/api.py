@@ -175,13 +175,13 @@ async def find(operand: Operand, form: RowsFormat, **place: Unpack[Place]) -> Re
 @explained
 def fragments(database: Opened, form: RowsFormat, source: str = DEFAULT_SOURCE) -> Response:
     """What a source says of each fragment."""
-    return _rows(database.listing("fragments", OperandQuery(source=source)), form)
+    return _rows(database.list("fragments", OperandQuery(source=source)), form)
 
 
 @router.get("/sources", responses=in_formats(ROWS))
 def sources(database: Opened, form: RowsFormat) -> Response:
     """Every source: name, kind, title, provenance, and how many fragments and findings it has."""
-    return _rows(database.listing("sources"), form)
+    return _rows(database.list("sources"), form)
 
 
 @router.get("/fleet", responses=in_formats(ROWS))
@@ -213,7 +213,7 @@ async def chain(
     second: Annotated[
         str, "An A, B or C, as in m16n8k16 f16 A, or stmatrix. Without it: all that need no move between lanes."
     ] = "",
-    transposed: Annotated[bool, "Take D transposed."] = False,
+    transpose: bool = False,
     relabel: bool = False,
     major: Annotated[str | None, "row or col: of A or B that has both, or of the tile in memory."] = None,
     count: int = 1,
@@ -221,27 +221,10 @@ async def chain(
     swizzle: str | None = None,
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
-    options: dict[str, Any] = {"transposed": transposed, "relabel": relabel, "major": major}
+    options: dict[str, Any] = {"transpose": transpose, "relabel": relabel, "major": major}
     options |= {"count": count, "pitch": pitch, "swizzle": swizzle}
     answer = await working(work.chain, form, first, second or None, **options)
     return Response(answer, media_type=ROWS[form])
-
-
-@router.get("/recipe", responses=in_formats(ROWS))
-@explained
-async def recipe(
-    working: Working,
-    form: RowsFormat,
-    move: Annotated[str, "ldmatrix or stmatrix, as in ldmatrix.x4 or ldmatrix m16n16 b8."],
-    operand: Annotated[str, "What is loaded or stored, as in m16n8k16 f16 A."],
-    major: Annotated[str | None, "row or col, how the tile lies in memory. Default: both."] = None,
-    count: Annotated[int, "How many neighbours are moved together."] = 1,
-    pitch: int | None = None,
-    swizzle: str | None = None,
-) -> Response:
-    """The address in a tile of shared memory that each lane passes to a matrix move."""
-    options = {"majors": [major] if major else ("row", "col"), "count": count, "pitch": pitch, "swizzle": swizzle}
-    return Response(await working(work.recipe, form, move, operand, options), media_type=ROWS[form])
 
 
 @router.get("/check", responses=in_formats(REPORT))
@@ -298,8 +281,7 @@ class DecodeRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    shape: str
-    type: str
+    operand: str
     words: list[Annotated[int, BeforeValidator(lambda given: word(str(given)))]]
     selector: int | None = None
     source: str | None = None

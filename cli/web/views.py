@@ -303,11 +303,11 @@ async def compare(at: At, only: Only, left: str | None = None, right: str | None
 
 
 async def chains(
-    at: At, first: str = "", second: str = "", major: str = "", transposed: bool = False, relabel: bool = False
+    at: At, first: str = "", second: str = "", major: str = "", transpose: bool = False, relabel: bool = False
 ) -> Facts:
     """How one operand becomes another, or is loaded or stored, with the layouts of both; or what one can become."""
     first, second = (first, second) if first.strip() else (second, "")
-    asked = {"first": first, "second": second, "transposed": transposed, "relabel": relabel, "major": major}
+    asked = {"first": first, "second": second, "transpose": transpose, "relabel": relabel, "major": major}
     facts: Facts = {"title": "Chain", "pictures": [], "refused": "", **asked}
     if not first.strip():
         return facts
@@ -317,7 +317,7 @@ async def chains(
     except LanemapError as error:
         return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
-    axes = ("MN", "NM" if transposed else "MN")
+    axes = ("MN", "NM" if transpose else "MN")
     pictures = []
     for (named, its), axis in zip(ends, axes, strict=False):
         # An end that is alike in both majors stands for the first of them.

@@ -232,8 +232,8 @@ def _right(database: Database, name: str) -> Source | None:
 
 
 def chain(database: Database, /, form: Format, first: str, second: str | None, **options: Any) -> str | bytes:
-    """The rows of ``Database.flow``; those of a chain as JSON with the verdict."""
-    answer = database.flow(first, second, **options)
+    """The rows of ``Database.chain``; those of a chain as JSON with the verdict."""
+    answer = database.chain(first, second, **options)
     if not isinstance(answer, Chain) or form is not Format.JSON:
         return encoded(answer.rows(), form)
     ends = {"first": answer.first, "second": answer.second}
@@ -243,16 +243,11 @@ def chain(database: Database, /, form: Format, first: str, second: str | None, *
     return json.dumps(record) + "\n"
 
 
-def recipe(database: Database, form: Format, move: str, operand: str, options: Mapping[str, Any]) -> str | bytes:
-    """The addresses of ``Database.recipes``."""
-    return encoded(database.recipes(move, operand, **options).rows(), form)
-
-
 def shown(
     database: Database, first: str, second: str | None, **options: Any
 ) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None]:
-    """What ``Database.flow`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered."""
-    answer = database.flow(first, second, **options)
+    """What ``Database.chain`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered."""
+    answer = database.chain(first, second, **options)
     layouts = [(end.key, str(end.source)) for end in answer.ends]
     return answer.verdict, answer.text(), layouts, answer.order if isinstance(answer, Chain) else None
 

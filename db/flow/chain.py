@@ -146,6 +146,28 @@ class Chain(Told):
         down, across, from_down, from_across = (1 + int(self.table[name].max()) for name in _TILES)
         return (from_down, from_across), (down, across)
 
+    def through_movmatrix(self) -> list[Transposed] | None:
+        """How movmatrix makes each register that is taken from one register of D; None if it cannot.
+
+        movmatrix returns the transpose of its operand (9.7.16.5.17). A D of 32 bits is first packed to 16 bits,
+        registers 2 i and 2 i + 1 into register i.
+        """
+        before, after = self.movmatrix or (None, None)
+        if before is None or after is None or instruction(before.instruction).vendor is not self.vendor:
+            return None
+        if self.second.slots > after.slots:
+            return None
+        table = chain(as_half_pairs(self.first) or self.first, self.second, transposed=self.transposed).table
+        group, lane = np.divmod(table["lane"], before.threads)
+        result = after.at(lane, 0, table["slot"])
+        origin = before.find(result.col, result.row)
+        from_lanes = group * before.threads + origin.lane
+        registers = np.unique(table[list(Transposed._fields)])
+        one_source = len(registers) == len(np.unique(table[_MADE]))
+        if not one_source or (from_lanes != table["from_lane"]).any() or (origin.slot != table["from_slot"]).any():
+            return None
+        return list(map(Transposed._make, registers.tolist()))
+
     def rows(self) -> Rows:
         """Every move as a row."""
         return Rows(Transfer._fields, self.table.tolist())
@@ -176,7 +198,7 @@ class Chain(Told):
             yield "registers: each lane converts or packs its own"
         if len(bits := second.occupied_bits) < second.slot_bits:
             yield f"slots:  {second.type} into bits {spans(bits)} of each {second.slot_bits}"
-        if crossing := self.moves_values and through_movmatrix(self):
+        if crossing := self.moves_values and self.through_movmatrix():
             packed = f", converted to {second.type} first" * self._converts
             packed = ", packed to 16 bits first: 2 i and 2 i + 1 into i" if self.first.slot_bits > 16 else packed
             yield f"movmatrix: makes each register of {second.role} from one of D{packed}"
@@ -462,28 +484,6 @@ def _renumbered(held: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
     """
     free = {item: iter(indices) for item, indices in grouped(range(len(held)), held.__getitem__).items()}
     return [next(free[item]) for item in wanted]
-
-
-def through_movmatrix(moved: Chain) -> list[Transposed] | None:
-    """How movmatrix makes each register of a chain from one register of D; None if it cannot.
-
-    movmatrix returns the transpose of its operand (9.7.16.5.17). A D of 32 bits is packed first, see ``as_half_pairs``.
-    """
-    before, after = moved.movmatrix or (None, None)
-    if before is None or after is None or instruction(before.instruction).vendor is not moved.vendor:
-        return None
-    if moved.second.slots > after.slots:
-        return None
-    table = chain(as_half_pairs(moved.first) or moved.first, moved.second, transposed=moved.transposed).table
-    group, lane = np.divmod(table["lane"], before.threads)
-    result = after.at(lane, 0, table["slot"])
-    origin = before.find(result.col, result.row)
-    from_lanes = group * before.threads + origin.lane
-    registers = np.unique(table[list(Transposed._fields)])
-    one_source = len(registers) == len(np.unique(table[_MADE]))
-    if not one_source or (from_lanes != table["from_lane"]).any() or (origin.slot != table["from_slot"]).any():
-        return None
-    return list(map(Transposed._make, registers.tolist()))
 
 
 def as_half_pairs(operand: Fragment) -> Fragment | None:

@@ -482,7 +482,7 @@ def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
     if named != _MOVES[place]:
         why = "" if named in _MOVES else f"{named} is not for shared memory: "
         raise LanemapError(f"{why}write {_MOVES[0]} before what it loads, and {_MOVES[1]} after what it stores")
-    return replace(move, instruction=named), partner
+    return (move if move.token("instruction") else replace(move, instruction=named)), partner
 
 
 def _unquoted(tokens: Sequence[str]) -> list[str]:

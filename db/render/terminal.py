@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import IO
 
 from rich.console import Console
 from rich.text import Text
@@ -21,9 +22,16 @@ def narrowed(formula: Sequence[str], width: int | None) -> list[str]:
     return [part for line in close for part in wrapped(line, width, " " * 8) or [""]]
 
 
-def show(fragments: Sequence[Fragment], by: str, width: int | None = None, *, whole: bool = False) -> None:
-    """Print each fragment, one after the other, ``by`` element or by lane."""
-    console = Console(highlight=False, markup=False, emoji=False)
+def show(
+    fragments: Sequence[Fragment],
+    by: str,
+    width: int | None = None,
+    *,
+    whole: bool = False,
+    file: IO[str] | None = None,
+) -> None:
+    """Print each fragment, one after the other, ``by`` element or by lane; or write them to a file."""
+    console = Console(highlight=False, markup=False, emoji=False, file=file, width=width if file else None)
     for index, fragment in enumerate(fragments):
         if index:
             console.print()

@@ -209,9 +209,9 @@ def test_metadata_becomes_columns_and_these_metadata(database):
     """Of the words, the lanes and bits that E names come back: the others are read by nobody."""
     for shape, type_, selector in sparse_operands():
         words = some_words(type_)
-        decoded = database.decode(shape, type_, words, selector=selector)
+        decoded = database.decode(f"{shape} {type_}", words, selector=selector)
         columns = {tuple(place): col for *place, _, col in decoded.columns_by_slot().rows}
-        back = database.encode(shape, type_, columns, selector=selector)
+        back = database.encode(f"{shape} {type_}", columns, selector=selector)
         assert not (back.words & ~np.array(words, np.uint32)).any()
         assert back.words.any()
         assert (back.columns == decoded.columns).all(), (shape, type_, selector)
@@ -223,10 +223,10 @@ def test_what_decode_prints_is_what_it_takes(run, database, tmp_path, shape, typ
     operand = (shape, type_, "--selector", str(selector), "--format", "csv")
     (tmp_path / "columns.csv").write_text(run("decode", *operand, *map(hex, words)).out)
     back = csv.DictReader(io.StringIO(run("decode", *operand, "--columns", tmp_path / "columns.csv").out))
-    decoded = database.decode(shape, type_, words, selector=selector)
+    decoded = database.decode(f"{shape} {type_}", words, selector=selector)
     columns = {tuple(place): col for *place, _, col in decoded.columns_by_slot().rows}
     assert [int(row["metadata"], 0) for row in back] == database.encode(
-        shape, type_, columns, selector=selector
+        f"{shape} {type_}", columns, selector=selector
     ).words.tolist()
 
 
@@ -259,7 +259,8 @@ def test_one_word_stands_for_all_lanes_and_stdin_for_many(run):
         (("m16n8k16", "f16", "0x44444444"), ("selector 0 or 1 or 2 or 3 (--selector)",)),
         (("m16n8k16", "f16", "0x0", "--selector", "0"), ("lane 0", "0x0", "0x4, 0x8, 0x9, 0xC, 0xD, 0xE")),
         (("m16n8k16", "f16", "0x44444444", "--selector", "4"), ("selector 0 or 1 or 2 or 3", "not 4")),
-        (("m16n8k16", "f16", "x", "--selector", "0"), ("'x' is not a word of metadata",)),
+        (("m16n8k16", "f16", "x", "--selector", "0"), ("give words of metadata, as in 0x44444444",)),
+        (("m16n8k16", "f16", "0x", "--selector", "0"), ("'0x' is not a word of metadata",)),
         (("m16n8k16", "f16", "0x1FFFFFFFF", "--selector", "0"), ("is not a word of metadata",)),
         (("m16n8k16", "f16", "0x4", "0x4", "--selector", "0"), ("2 words", "32")),
         (("m16n8k16", "f16", "--selector", "0"), ("--columns",)),
@@ -293,7 +294,7 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
         if again:
             lanemap.open(str(file)).refresh()
         with lanemap.open(str(file)) as database:
-            summary = database.summary("mma.sp m16n8k16 f16")
+            summary = database.show("mma.sp m16n8k16 f16")
             assert {str(operand.fragment.source) for operand in summary.operands} <= lanemap.shipped_names()
         result = run(*words, db=file)
         assert result.out == right

@@ -370,11 +370,11 @@ def test_elements_that_do_not_fill_their_slot_are_said_to(run, type_, bits):
     ("arguments", "answer"),
     [
         ("m16n8k16 f32 D m16n8k16 f16 B", lambda db: db.chain("m16n8k16 f32 D", "m16n8k16 f16 B")),
-        ("m16n8k16 f32 D", lambda db: db.chains("m16n8k16 f32 D").still()),
-        ("m16n8k16 f16 A --relabel", lambda db: db.chains("m16n8k16 f16 A").still(relabel=True)),
-        ("ldmatrix m16n8k32 e4m3 A", lambda db: db.recipes("ldmatrix r", "m16n8k32 e4m3 A")),
-        ("ldmatrix m16n8k16 f16 A", lambda db: db.recipes("ldmatrix r", "m16n8k16 f16 A")),
-        ("ldmatrix m16n8k8 f16 B --major col", lambda db: db.recipe("ldmatrix r", "m16n8k8 f16 B", major="col")),
+        ("m16n8k16 f32 D", lambda db: db.chain("m16n8k16 f32 D")),
+        ("m16n8k16 f16 A --relabel", lambda db: db.chain("m16n8k16 f16 A", relabel=True)),
+        ("ldmatrix m16n8k32 e4m3 A", lambda db: db.chain("ldmatrix", "m16n8k32 e4m3 A")),
+        ("ldmatrix m16n8k16 f16 A", lambda db: db.chain("ldmatrix", "m16n8k16 f16 A")),
+        ("ldmatrix m16n8k8 f16 B --major col", lambda db: db.chain("ldmatrix", "m16n8k8 f16 B", major="col")),
     ],
 )
 def test_in_python_and_in_a_notebook_an_answer_says_the_same(run, database, arguments, answer):
@@ -393,4 +393,4 @@ def test_a_database_that_fails_is_no_reason_against_a_recipe(database, monkeypat
     for module, name in (recipe, "pairs"), (lookup, "operand_with_rows"):
         with monkeypatch.context() as patched, pytest.raises(lanemap.UnavailableError, match="went away"):
             patched.setattr(module, name, fails)
-            database.recipes("ldmatrix r", "m16n8k16 f16 A")
+            database.chain("ldmatrix", "m16n8k16 f16 A")

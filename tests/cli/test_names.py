@@ -58,7 +58,7 @@ def test_show_with_a_lane_is_find_with_a_lane(run):
 def test_show_of_an_instruction(run, built):
     shown = run("show", "HMMA.16816.F32.BF16")
     with lanemap.open(str(built)) as database:
-        assert f"{database.summary('HMMA.16816.F32.BF16')}\n" == shown.out
+        assert f"{database.show('HMMA.16816.F32.BF16')}\n" == shown.out
     mnemonic, operands, verdicts = (part.splitlines() for part in shown.out.split("\n\n"))
     assert mnemonic == [f"{BF16}  sm_80+"]
     assert [row.split()[:2] for row in operands[1:]] == [["A", "bf16"], ["B", "bf16"], ["C", "f32"], ["D", "f32"]]
@@ -228,11 +228,8 @@ def test_what_cannot_be_is_refused(refused, arguments, words):
         ("chain m16n8k16 f32 D m16n8k128 b", ["b1"]),
         ("chain m16n8k16 f32 D m16n8k25", ["m16n8k256"]),
         ("draw m16n8k4 tf32 A ", []),
-        ("decode m16n8k8 ", ["tf32"]),
-        ("decode m16n8k16 ", ["bf16", "f16", "tf32"]),
+        ("decode m16n8k8 t", ["tf32"]),
         ("decode m16n8k12", ["m16n8k128"]),
-        ("decode m64n8k3", ["m64n8k32"]),
-        ("decode m16n8k4", []),
         ("remove ", []),
         ("find m99n8k8 ", []),
     ],

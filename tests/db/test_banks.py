@@ -42,24 +42,24 @@ def test_a_warp_that_reads_what_is_contiguous_has_no_conflict(size, phases):
 
 
 @pytest.mark.parametrize(
-    ("move", "operand"),
+    ("first", "second"),
     [
         ("ldmatrix", "m16n8k16 f16 A"),
         ("ldmatrix", "m16n8k16 f16 B"),
         ("ldmatrix", "m16n8k32 e4m3 A"),
-        ("stmatrix", "m64n64k16 f16 D"),
+        ("m64n64k16 f16 D", "stmatrix"),
     ],
 )
-def test_the_degree_of_a_recipe(database, move, operand):
+def test_the_degree_of_a_recipe(database, first, second):
     """With every pitch and swizzle; and padding as it advises leaves none."""
-    plain = database.recipe(move, operand)
+    plain = database.chain(first, second, major="row")[0]
     _, width = plain.tile
     for pitch, (mode, units) in product(range(width, width + 272, 16), SWIZZLES.items()):
         if pitch % (16 * units):
             with pytest.raises(lanemap.LanemapError, match="needs a pitch"):
-                database.recipe(move, operand, pitch=pitch, swizzle=mode)
+                database.chain(first, second, major="row", pitch=pitch, swizzle=mode)
             continue
-        recipe = database.recipe(move, operand, pitch=pitch, swizzle=mode)
+        (recipe,) = database.chain(first, second, major="row", pitch=pitch, swizzle=mode)
         rows = recipe.rows().records()
         straight = [row["line"] * pitch + row["byte"] for row in rows]
         addresses = [at ^ at // 128 % units * 16 for at in straight]
@@ -72,13 +72,13 @@ def test_the_degree_of_a_recipe(database, move, operand):
 
 def test_what_no_one_asked_about_is_said_where_there_is_a_conflict(database):
     """As of D in rows of 256 bytes: it takes eight times as long on a card, and padding mends it."""
-    recipe = database.recipe("stmatrix", "m64n128k16 f16 D")
+    (recipe,) = database.chain("m64n128k16 f16 D", "stmatrix", major="row")
     assert recipe.degree == 8
     assert recipe.laid(272, None).degree == 1
     assert "8-way conflict with rows 256 bytes apart; 2 with swizzle 128B; none 272 bytes apart" in " ".join(
         str(recipe).split()
     )
-    assert "banks" not in str(database.recipe("ldmatrix", "m16n8k8 f16 A"))
+    assert "banks" not in str(database.chain("ldmatrix", "m16n8k8 f16 A", major="row"))
 
 
 @pytest.mark.parametrize(
@@ -93,4 +93,4 @@ def test_what_no_one_asked_about_is_said_where_there_is_a_conflict(database):
 )
 def test_what_no_tile_can_have_is_refused(database, options, words):
     with pytest.raises(lanemap.LanemapError, match=words):
-        database.recipe("ldmatrix", "m16n8k16 f16 A", **options)
+        database.chain("ldmatrix", "m16n8k16 f16 A", **options)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lanemap import DEFAULT_SOURCE
 from lanemap.db.errors import LanemapError
-from lanemap.db.flow.chain import Chains, Movement, chain, operand, relabelled, through_movmatrix
+from lanemap.db.flow.chain import Chains, Movement, chain, operand, relabelled
 from lanemap.db.flow.recipe import pairs, recipe
 from lanemap.db.layout.fragment import Fragment, by_rule, elements
 from lanemap.db.lookup import Query, read_fragments
@@ -173,8 +173,7 @@ def test_what_is_known(database, first, second, transposed, verdict, as_they_are
 
 
 def test_those_that_renumber_k_are_apart_unless_asked_for(database):
-    every = database.chains("m16n8k16 f32 D")
-    plain, asked = every.still(), every.still(relabel=True)
+    plain, asked = (database.chain("m16n8k16 f32 D", relabel=relabel) for relabel in (False, True))
     assert all(entry.order is None and not entry.moves_values for entry in plain)
     assert all(entry.order and not entry.moves_values for entry in plain.renumbered)
     assert {(entry.second.key, entry.transposed) for entry in [*plain, *plain.renumbered]} == {
@@ -424,8 +423,8 @@ def test_what_moves_registers_of_a_warp_is_not_offered_to_other_vendors(database
     moved = tuple(database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
     d, a = database.fragment("m16n8k16", "f16", "D"), database.fragment("m16n8k16", "f16", "B")
     told = replace(chain(d, a), movmatrix=moved)
-    assert through_movmatrix(told)
-    assert not through_movmatrix(replace(told, second=replace(a, instruction="v_mfma_f32_f16")))
+    assert told.through_movmatrix()
+    assert not replace(told, second=replace(a, instruction="v_mfma_f32_f16")).through_movmatrix()
     known = pairs(database.reader, Query("ldmatrix", role="r"))
     for name, words in (("v_mfma_f32_f16", "is AMD's, and ldmatrix"), ("somebodys_product", "cannot move")):
         with pytest.raises(LanemapError, match=words):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.flow.chain import Chains, as_half_pairs, chain, relabelled, through_movmatrix
+from lanemap.db.flow.chain import Chains, as_half_pairs, chain, relabelled
 from lanemap.db.flow.metadata import decode, operands
 from lanemap.db.flow.recipe import pairs, recipe
 from lanemap.db.lookup import Query, read_fragments
@@ -319,7 +319,7 @@ def test_movmatrix_makes_what_is_taken_of_converted_registers(database):
     for first in one_of_each(database.reader, "D", CORRECTED, instruction="mma"):
         for plain in Chains.of(first, [end for end in ends if end.slot_bits == 16]):
             told = replace(plain, movmatrix=moved)
-            if not (told.moves_values and (crossing := through_movmatrix(told))):
+            if not (told.moves_values and (crossing := told.through_movmatrix())):
                 continue
             half = as_half_pairs(first) or first
             matrix = values_of(first, told.second, told.transposed)

@@ -205,9 +205,9 @@ def test_it_is_asked_for_like_every_column(database, run):
     assert ("first_bit" in narrow, "first_bit" in wide) == (True, False)
     listed = json.loads(run("list", "--shape", "m16n8k32", "--type", "e2m1", "--role", "A", "-f", "json").out)
     assert listed
-    assert {
-        record["first_bit"] for record in database.listing("fragments", Query("m16n8k32", "e2m1", "A")).records()
-    } == {2}
+    assert {record["first_bit"] for record in database.list("fragments", Query("m16n8k32", "e2m1", "A")).records()} == {
+        2
+    }
 
 
 def test_what_follows_from_a_layout_takes_the_bits_that_it_claims(database):

@@ -211,7 +211,7 @@ LOOK_UPS = (
         fragment.key: fragment.digest for fragment in read_fragments(database.reader, Query("m8n8k4", "f16", "A"))
     },
     lambda database: LISTINGS["fragments"](database.reader, Query("m8n8k4")).rows,
-    lambda database: [operand.fragment.key for operand in database.summary("mma m8n8k4 f16").operands],
+    lambda database: [operand.fragment.key for operand in database.show("mma m8n8k4 f16").operands],
 )
 
 

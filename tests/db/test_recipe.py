@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.flow.chain import as_half_pairs, chain, through_movmatrix
+from lanemap.db.flow.chain import as_half_pairs, chain
 from lanemap.db.flow.recipe import form_of, formula, pairs, recipe
 from lanemap.db.isa.instructions import tile
 from lanemap.db.layout.fragment import Element, elements
@@ -17,6 +17,12 @@ from ..forms import MOVES
 from ..shipped import CORRECTED
 
 MAJORS = ("row", "col")
+
+
+def asked(database, move, operand, major="row", **options):
+    """The recipe for a tile of one major."""
+    ends = (operand, move) if "stmatrix" in move else (move, operand)
+    return database.chain(*ends, major=major, **options)[0]
 
 
 @pytest.fixture(scope="module")
@@ -353,9 +359,9 @@ def test_a_chunk_of_several_lanes_or_more_than_half_of_its_columns_is_refused(kn
 def test_movmatrix_does_not_join_halves_of_two_registers(database):
     first, second = database.fragment("m16n8k16", "f16", "D"), database.fragment("m16n8k16", "f16", "B")
     moved = tuple(database.fragment("m8n8", "b16", role, instruction="movmatrix") for role in "AD")
-    assert through_movmatrix(replace(chain(first, second), movmatrix=moved))
+    assert replace(chain(first, second), movmatrix=moved).through_movmatrix()
     joined = rearranged(second, lambda of: {"reg": of["reg"] ^ of["slot"]})
-    assert through_movmatrix(replace(chain(first, joined), movmatrix=moved)) is None
+    assert replace(chain(first, joined), movmatrix=moved).through_movmatrix() is None
 
 
 def test_movmatrix_transposes_in_each_warp_of_a_warpgroup(database):
@@ -365,9 +371,9 @@ def test_movmatrix_transposes_in_each_warp_of_a_warpgroup(database):
     turned = rearranged(
         block, lambda of: {"row": of["row"] // 8 * 8 + of["col"], "col": of["row"] % 8, "col_last": of["row"] % 8}
     )
-    assert len(through_movmatrix(replace(chain(first, turned), movmatrix=moved))) == first.registers
+    assert len(replace(chain(first, turned), movmatrix=moved).through_movmatrix()) == first.registers
     swapped = rearranged(turned, lambda of: {"lane": of["lane"] ^ 32})
-    assert through_movmatrix(replace(chain(first, swapped), movmatrix=moved)) is None
+    assert replace(chain(first, swapped), movmatrix=moved).through_movmatrix() is None
 
 
 def test_packing_keeps_the_order_of_elements(operands):
@@ -418,7 +424,7 @@ def test_addresses_that_no_expression_gives_are_listed(known, database):
 )
 def test_what_is_known(database, move, operand, major, qualifiers):
     """Among them what every kernel with ldmatrix does."""
-    assert [entry.qualifiers for entry in database.recipe(move, operand, major=major).moves] == qualifiers
+    assert [entry.qualifiers for entry in asked(database, move, operand, major=major).moves] == qualifiers
 
 
 @pytest.mark.parametrize(
@@ -434,14 +440,14 @@ def test_what_is_known(database, move, operand, major, qualifiers):
 )
 def test_neighbours_share_a_move(database, move, operand, major, count, qualifiers):
     """As in every kernel that loads two B with one ldmatrix.x4."""
-    made = database.recipe(move, operand, major=major, count=count)
+    made = asked(database, move, operand, major=major, count=count)
     assert [move.qualifiers for move in made.moves] == qualifiers
 
 
 @pytest.mark.parametrize("count", [0, -1, 17])
 def test_neighbours_are_a_few(database, count):
     with pytest.raises(lanemap.LanemapError, match=f"invalid count {count}: 1 to 16 neighbours"):
-        database.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 B", count=count)
+        asked(database, "ldmatrix m8n8 b16 r", "m16n8k16 f16 B", count=count)
 
 
 @pytest.mark.parametrize(
@@ -483,14 +489,14 @@ def test_what_is_kept_of_a_sparse_a_is_loaded_as_a_dense_one(database, sparse, d
 )
 def test_moves_of_other_shapes_are_not_mixed_with_it(database, move, words):
     with pytest.raises(lanemap.LanemapError, match=words):
-        database.recipe(move, "m16n8k32 e4m3 A")
-    plain = database.recipe("ldmatrix r", "m16n8k32 e4m3 A")
-    assert plain.addresses == database.recipe("ldmatrix m8n8 b16 r", "m16n8k32 e4m3 A").addresses
+        asked(database, move, "m16n8k32 e4m3 A")
+    plain = asked(database, "ldmatrix r", "m16n8k32 e4m3 A")
+    assert plain.addresses == asked(database, "ldmatrix m8n8 b16 r", "m16n8k32 e4m3 A").addresses
     assert {move.shape for move in plain.moves} == {"m8n8"}
 
 
 def test_a_recipe_is_rows_and_a_frame(database):
-    made = database.recipe("ldmatrix m8n8 b16 r", "m16n8k16 f16 A")
+    made = asked(database, "ldmatrix m8n8 b16 r", "m16n8k16 f16 A")
     frame = made.frame()
     assert list(frame) == ["major", "step", "qualifiers", "matrix", "reg", "lane", "line", "byte", "address", "shift"]
     assert frame["lane"].tolist() == list(range(32))
@@ -545,7 +551,7 @@ def test_movmatrix_makes_the_operand_of_d(database, name, made):
             plain = chain(first, second, transposed=transposed)
         except lanemap.LanemapError:
             continue
-        if (found := through_movmatrix(replace(plain, movmatrix=(given, taken)))) is None:
+        if (found := replace(plain, movmatrix=(given, taken)).through_movmatrix()) is None:
             continue
         verdicts.add((second.role, transposed))
         cells = list(moved_by_movmatrix(plain, found, given, taken))
@@ -570,4 +576,4 @@ def test_movmatrix_makes_the_operand_of_d(database, name, made):
 )
 def test_where_there_is_no_recipe_it_says_why(database, operand, major, words):
     with pytest.raises(lanemap.LanemapError, match=words):
-        database.recipe("ldmatrix m8n8 b16 r", operand, major=major)
+        asked(database, "ldmatrix m8n8 b16 r", operand, major=major)

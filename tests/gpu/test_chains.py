@@ -172,7 +172,7 @@ class Kernel:
     def transpose(self, told, given):
         """The same through movmatrix."""
         taken = {}
-        for move in self.database.through_movmatrix(told):
+        for move in told.through_movmatrix():
             taken.setdefault((move.tile_row, move.tile_col), []).extend(name := self.registers(1))
             source = given[move.from_tile_row, move.from_tile_col][move.from_reg]
             self.lines.append(f"movmatrix.sync.aligned.m8n8.trans.b16 {name[0]}, {source};")
@@ -237,7 +237,7 @@ def kernel(n, case, database):
     """The text of one kernel, what it is given, and what it must give."""
     name, shape, type_, result, then, taken_type, role, turned = case
     ends = f"{name} {shape} {result} D", f"{name} {then} {taken_type} {role}"
-    told = database.chain(*ends, transposed=turned, relabel=True)
+    told = database.chain(*ends, transpose=turned, relabel=True)
     made, random = Kernel(database, name), np.random.default_rng(n)
     given, middle = first_product(made, told, shape, type_, random)
     still = told.movement.value == "no data movement between lanes"

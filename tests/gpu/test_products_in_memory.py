@@ -154,7 +154,7 @@ def build(folder, file=None):
     folder.mkdir(parents=True, exist_ok=True)
     kept, maps, texts = {}, [], [".version 8.4\n.target sm_90a\n.address_size 64\n"]
     with lanemap.open(file) as database:
-        stored = database.recipe("stmatrix m8n8 b16 r", "wgmma m64n64k16 f16 D", major="row")
+        (stored,) = database.chain("wgmma m64n64k16 f16 D", "stmatrix", major="row")
     table = np.zeros((len(stored.moves), 128), np.uint32)
     for address in stored.addresses:
         table[address.step, address.lane] = address.line * stored.tile[1] + address.byte

@@ -96,10 +96,10 @@ def kernel(n, case, database):
         if form.majors == own and (form.b, form.c, form.d) == (type_, "f32", "f32")
     )
     loaded = [
-        database.recipe("ldmatrix m8n8 b16 r", f"{name} {shape} {type_} {role}", major=major, count=number)
+        database.chain("ldmatrix", f"{name} {shape} {type_} {role}", major=major, count=number)[0]
         for role, major, number in zip("AB", majors, (1, count), strict=False)
     ]
-    stored = database.recipe("stmatrix m8n8 b16 r", f"{name} {shape} f32 D", major=majors[2], count=count)
+    (stored,) = database.chain(f"{name} {shape} f32 D", "stmatrix", major=majors[2], count=count)
     random = np.random.default_rng(n)
     (rows, depth), (_, columns) = (made.operand.dimensions for made in loaded)
     a, b = random.integers(-2, 3, (rows, depth)), random.integers(-2, 3, (depth, count * columns))

@@ -77,8 +77,7 @@ def test_parameters_are_the_arguments_of_database(client):
         name = path.removeprefix("/api/").partition("/")[0]
         if name in ("captures", "export"):
             continue
-        asks = "flow" if name == "chain" else name
-        known = set(inspect.signature(getattr(lanemap.Database, asks)).parameters)
+        known = set(inspect.signature(getattr(lanemap.Database, name)).parameters)
         for word, kind in {"which": lanemap.Which, "where": lanemap.Where}.items():
             known = known - {word} | set(kind.__annotations__) if word in known else known
         for method, operation in methods.items():
@@ -235,14 +234,13 @@ def test_a_chain_is_that_of_database(client, database):
 
 def test_a_recipe_is_that_of_database(client, database, refused):
     known = [("ldmatrix", "m16n8k16 f16 A", "row"), ("ldmatrix.x4 r", "m16n8k16 f16 A", "row")]
-    for move, operand, major in [*known, ("ldmatrix", "m16n8k16 f16 B", "col"), ("stmatrix", "m16n8k16 f16 D", "col")]:
-        expected = database.recipe(move if " " in move else f"{move} r", operand, major=major, count=2)
-        asked = {"move": move, "operand": operand, "major": major, "count": 2}
-        assert frame(client, "/api/recipe", "parquet", **asked).values.tolist() == expected.frame().values.tolist()
-    refused(client.get("/api/recipe", params={"move": "ldmatrix", "operand": "m16n8k8 f64 A"}), 400)
-    refused(
-        client.get("/api/recipe", params={"move": "ldmatrix", "operand": "m16n8k16 f16 A", "major": "x"}), 400, "row"
-    )
+    for first, second, major in [*known, ("ldmatrix", "m16n8k16 f16 B", "col"), ("m16n8k16 f16 D", "stmatrix", "col")]:
+        expected = database.chain(first, second, major=major, count=2)
+        asked = {"first": first, "second": second, "major": major, "count": 2}
+        assert frame(client, "/api/chain", "parquet", **asked).values.tolist() == expected.frame().values.tolist()
+    asked = {"first": "ldmatrix", "second": "m16n8k8 f64 A"}
+    refused(client.get("/api/chain", params=asked), 400)
+    refused(client.get("/api/chain", params=asked | {"second": "m16n8k16 f16 A", "major": "x"}), 400, "row")
 
 
 def test_sql_is_that_of_database(client, database):
@@ -251,8 +249,8 @@ def test_sql_is_that_of_database(client, database):
 
 
 def test_metadata_is_decoded(client, database, refused):
-    asked = {"shape": "m16n8k16", "type": "f16", "words": ["0xE4E4E4E4"], "selector": 1}
-    expected = database.decode("m16n8k16", "f16", [0xE4E4E4E4], selector=1).frame()
+    asked = {"operand": "m16n8k16 f16", "words": ["0xE4E4E4E4"], "selector": 1}
+    expected = database.decode("m16n8k16 f16", [0xE4E4E4E4], selector=1).frame()
     assert pd.DataFrame(client.post("/api/decode", json=asked).json()).equals(expected)
     assert pd.DataFrame(client.post("/api/decode", json=asked | {"words": [0xE4E4E4E4]}).json()).equals(expected)
     refused(client.post("/api/decode", json=asked | {"words": [1 << 32]}), 400, "not a word of metadata")

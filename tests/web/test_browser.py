@@ -287,7 +287,7 @@ def test_a_query_is_sent_by_the_keyboard(visit):
     assert tab.locator("h2", has_text="1 row").count() == 1
 
 
-@pytest.mark.parametrize("more", ["m16n8k16+f16+A", "m16n8k32+e4m3+A&relabel=true", "m16n8k16+f16+B&transposed=true"])
+@pytest.mark.parametrize("more", ["m16n8k16+f16+A", "m16n8k32+e4m3+A&relabel=true", "m16n8k16+f16+B&transpose=true"])
 def test_pointing_at_an_element_shows_where_a_chain_takes_it(visit, more):
     """In both tiles, and in these chains nothing moves between lanes, also where K is renumbered."""
     tab = visit(f"/chain?first=m16n8k16+f32+D&second={more}")
