@@ -444,13 +444,19 @@ class Database:
         'capture'
         """
         from .db.compare.crosscheck import read_sources
+
+        with self.reader.snapshot():
+            return read_sources(self.reader, self._source_name(name))[0]
+
+    def _source_name(self, name: str) -> str:
+        """What a source is called. Raises LanemapError where there is none."""
+        name = text("source", name)
+        available = self.names("source")
+        for known in available:
+            if known.lower() == name.lower():
+                return known
         from .db.isa.not_found import source_names
 
-        name = text("source", name)
-        with self.reader.snapshot():
-            available = self.names("source")
-            if matching := [source_name for source_name in available if source_name.lower() == name.lower()]:
-                return read_sources(self.reader, *matching)[0]
         raise LanemapError(f"no source {name or repr(name)}: {source_names(name, available)}")
 
     def chain(
@@ -684,10 +690,13 @@ class Database:
         if (threads := chosen(block, written.block, made.threads)) is None:
             raise LanemapError("say how many threads a block has, as in 128", "block")
 
+        whose = chosen(source, written.source, DEFAULT_SOURCE)
+        if str(whose).lower() != DEFAULT_SOURCE:
+            whose = self._source_name(whose)
+
         @cache
         def layouts(key: Key) -> Fragment:
             which = {name: value for name, value in key._asdict().items() if name not in ("shape", "type", "role")}
-            whose = chosen(source, written.source, DEFAULT_SOURCE)
             return self.operand(Query.of(key.shape, key.type, key.role, source=whose, **which))[0]
 
         return trace.trace(

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from .app import app, open_database, opened, write
-from .options import ReportFormat, argument, integer, read_text
+from .options import ReportFormat, argument, extents, read_text
 
 
 @app.command(epilog="Example: lanemap trace gemm.ptx --block 64 --arg A=f16[16,16] --arg B=f16[8,16] --arg C=f32[16,8]")
@@ -36,8 +36,8 @@ def trace(
             arg or [],
             product,
             args=args,
-            block=_extents(block),
-            grid=_extents(grid),
+            block=extents(block),
+            grid=extents(grid),
             shared=shared,
             entry=entry,
             source=source,
@@ -45,7 +45,3 @@ def trace(
         )
         write(found.report(format), file)
     return found.exit_code
-
-
-def _extents(text: str | None) -> list[int] | None:
-    return None if text is None else [integer(part) for part in text.split(",")]

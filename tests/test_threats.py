@@ -47,6 +47,11 @@ PROMISES = {
         db/test_reader.py::test_functions_that_do_more_than_read_are_refused
         web/test_attacks.py::test_a_query_ends_by_its_limits web/test_attacks.py::test_a_process_has_a_limit_of_memory
         web/test_attacks.py::test_others_are_served_while_queries_run""",
+    "A kernel that somebody sends is": "web/test_trace.py::test_a_kernel_that_is_too_large_is_refused",
+    "It runs on simulated threads": """web/test_trace.py::test_a_kernel_without_an_end_ends_and_keeps_nobody_out
+        web/test_trace.py::test_a_kernel_has_a_limit_of_memory
+        web/test_trace.py::test_what_cannot_be_run_is_refused_in_one_sentence
+        machine/test_report.py::test_no_file_is_read_where_none_may_be""",
     "For a superuser's role": "web/test_command.py::test_a_role_that_reads_more_than_tables_takes_no_queries",
     "Tables, captures, exports, datasets, headers and documents are data": """
         web/test_attacks.py::test_a_bomb_is_refused

@@ -20,7 +20,7 @@ from ...db.compare.difference import difference
 from ...db.errors import LanemapError
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from ...db.layout.fragment import Fragment
+from ...db.layout.fragment import NOT_CITED, Fragment
 from ...db.text import counted
 from .arguments import Argument
 from .product import Factor, Formula, Term
@@ -564,7 +564,7 @@ class _Side:
             table[slot]["row"], table[slot]["col"] = place
             table[slot]["col_last"] = place[1]
         fragment = layout.fragment
-        return replace(fragment, elements=table, status="traced", source="trace")
+        return replace(fragment, elements=table, status="traced", source="trace", citation=NOT_CITED)
 
 
 def _words(traced: Fragment, true: Fragment) -> str:

@@ -139,6 +139,11 @@ class Trace:
         yield from (Passage(note, "item") for note in self.notes)
         yield Passage(self.counts)
 
+    def contents(self) -> str:
+        """All of it as elements of a page that has ``blocks.STYLE`` and a heading of its own."""
+        _, *rest = self.blocks()
+        return blocks.as_html(rest)
+
     def _drawn(self, role: str, mma: int, warp: int) -> Callable[[], str] | None:
         try:
             return self.draw(role, mma, warp).image

@@ -49,6 +49,8 @@ _MEDIA_TYPES = {
 ROWS = {Format(name): media for name, media in _MEDIA_TYPES.items() if name in [*Format]}
 REPORT = {ReportForm(name): media for name, media in _MEDIA_TYPES.items()}
 
+TRACE = {Report(name): media for name, media in _MEDIA_TYPES.items() if name in [*Report]}
+
 _WHICH = "Default: as the header Accept says, else JSON."
 Accept = Annotated[str, Header(include_in_schema=False)]
 
@@ -65,7 +67,15 @@ async def of_report(
     return format or _accepted(REPORT, accept)
 
 
+async def of_trace(
+    format: Annotated[Report | None, Query(description=_WHICH)] = None, accept: Accept = "*/*"
+) -> Report:
+    """The format of a trace that a request asks for."""
+    return format or _accepted(TRACE, accept)
+
+
 RowsFormat = Annotated[Format, Depends(of_rows)]
+TraceFormat = Annotated[Report, Depends(of_trace)]
 ReportFormat = Annotated[ReportForm, Depends(of_report)]
 
 
@@ -293,6 +303,30 @@ def decode(database: Opened, form: RowsFormat, metadata: DecodeRequest) -> Respo
     return _rows(database.decode(**metadata.model_dump()).columns_by_slot(), form)
 
 
+class TraceRequest(BaseModel):
+    """The arguments of ``Database.trace``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kernel: str
+    arguments: list[str] | dict[str, str | int | float] = []
+    product: str | None = None
+    block: int | list[int]
+    grid: int | list[int] = 1
+    shared: int | None = None
+    entry: str | None = None
+    source: str | None = None
+    seed: int = 0
+
+
+@router.post("/trace", responses=in_formats(TRACE))
+async def trace(working: Working, form: TraceFormat, asked: TraceRequest) -> Response:
+    """A kernel on simulated threads: PTX as text. In JSON ``exit_code`` is what ``lanemap trace`` exits with."""
+    if too_large := work.too_large(asked.kernel):
+        raise HTTPException(413, too_large)
+    return _report(await working(work.trace, form, **asked.model_dump()), form)
+
+
 @router.get("/export/{format}", responses={200: {"description": "A file"}})
 @explained
 async def export(
@@ -345,7 +379,7 @@ def _rows(rows: Rows, form: Format) -> Response:
     return Response(encoded(rows, form), media_type=ROWS[form])
 
 
-def _report(report: str | bytes, form: ReportForm) -> Response:
+def _report(report: str | bytes, form: ReportForm | Report) -> Response:
     """A report. That in HTML has its own style, which no page of this server may have: it is to be saved."""
     headers: Mapping[str, Any] = {"Content-Disposition": 'attachment; filename="lanemap.html"'}
-    return Response(report, media_type=REPORT[form], headers=headers if form == "html" else None)
+    return Response(report, media_type=_MEDIA_TYPES[form], headers=headers if form == "html" else None)

@@ -57,6 +57,16 @@ def found(text: str) -> dict[str, Guide]:
     return {name: page for name, page in guide().items() if words and all(word in page.words for word in words)}
 
 
+@cache
+def kernels() -> dict[str, str]:
+    """The kernels that the guide traces, by name: one, and what each change makes of it."""
+    text = guide()["trace"].text
+    found = {name: kernel for kernel, name in re.findall(r"^```ptx\n(// (\w+)[.]ptx\n.*?)^```$", text, re.M | re.S)}
+    for old, new, name, changed in re.findall(r"^sed 's/(.*?)/(.*?)/' (\w+)[.]ptx > (\w+)[.]ptx$", text, re.M):
+        found[changed] = found[name].replace(old, new)
+    return found
+
+
 def content(text: str, links: Links) -> Markup:
     """A page as HTML, with links to other pages and to its own headings as on GitHub."""
     tokens = _PARSER.parse(text)

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
@@ -61,6 +62,7 @@ def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
 PAGES = (
     PageKind("home", "/", views.home, every=_once()),
     PageKind("chain", "/chain", views.chains, "Chain"),
+    PageKind("trace", "/trace", views.trace, "Trace"),
     PageKind("compare", "/compare", views.compare, "Compare"),
     PageKind("check", "/check", views.check, "Check", _once("check")),
     PageKind("defects", "/defects", views.defects, "Defects", _once("defects")),
@@ -140,6 +142,16 @@ def search(request: Request, database: Opened, survey: Surveyed, q: str = "") ->
     listed, facets = narrowed(matching, q, request.query_params)
     facts = {"found": listed, "most": _MOST, "facets": facets, "words": words, "guide": read}
     return _page("search", survey, {"title": "Search", "asked": q, "guesses": suggested(q, words), **facts})
+
+
+@router.post("/trace")
+async def run_kernel(at: views.At, request: Request) -> Response:
+    """The report on a kernel, which is in the form that was sent."""
+    try:
+        sent = dict(parse_qsl((await request.body()).decode("latin-1"), max_num_fields=20))
+    except ValueError:
+        raise HTTPException(400, "this is not the form of the page: POST /api/trace takes JSON") from None
+    return _page("trace", at.survey, await views.run(at, sent))
 
 
 @router.post("/compare")

@@ -5,7 +5,7 @@ The parameters of a function are what the address of its page names.
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from html import escape
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from weakref import ref
 
+import typer
 from fastapi import Depends, Request
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
@@ -37,7 +38,7 @@ from ...db.errors import refusal
 from ...db.flow import recipe
 from ...db.render import notation, report
 from ...db.text import but_for_n, grouped, printable
-from ..options import Format
+from ..options import Format, extents, integer
 from . import guide, work
 from .api import Only
 from .links import Links
@@ -326,6 +327,53 @@ async def chains(
         pictures.append((key, remembered(matrix, (alike(end), end.qualifiers, axis), end, None, axis)))
     shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures}
     return facts | shown | {"parameters": asked}
+
+
+#: What the page of a trace has fields for, and what the kernels of the guide are given.
+_GIVEN = {"kernel": "", "arguments": "", "product": "", "block": "32", "grid": "1", "shared": "0", "entry": ""}
+_EXAMPLE = {
+    "arguments": "A=f16[16,16]\nB=f16[8,16]\nC=f32[16,8]",
+    "product": "C[m,n] = A[m,k] B[n,k]",
+    "block": "64",
+}
+
+
+def trace(at: At, example: str = "exchanged") -> Facts:  # noqa: ARG001 - a page
+    """A form for a kernel, at first with one of the guide."""
+    kernels = guide.kernels()
+    if example not in kernels:
+        raise LanemapError(f"no example {example}: there is {', '.join(kernels)}", "example")
+    return _traced(_GIVEN | _EXAMPLE | {"kernel": kernels[example]}, example=example)
+
+
+def _traced(given: Mapping[str, str], report: str = "", refused: str = "", example: str = "") -> Facts:
+    made = Markup(report)  # noqa: S704 - escaped where it was made
+    facts = {"report": made, "refused": refused, "example": example, "examples": [*guide.kernels()], "given": given}
+    return {"title": "Trace", "most": work.LARGEST_KERNEL, "seconds": work.KERNEL_SECONDS, **facts}
+
+
+async def run(at: Context, sent: Mapping[str, str]) -> Facts:
+    """The same form as it was sent, with the report of the kernel."""
+    given = {name: sent.get(name, usual).replace("\r\n", "\n") for name, usual in _GIVEN.items()}
+    if words := work.too_large(given["kernel"]):
+        return _traced(given, refused=words)
+    try:
+        report = await at.work(
+            work.trace,
+            "page",
+            given["kernel"],
+            [line for line in given["arguments"].split("\n") if line.strip()],
+            product=given["product"].strip() or None,
+            block=extents(given["block"]),
+            grid=extents(given["grid"]),
+            shared=integer(given["shared"] or "0"),
+            entry=given["entry"].strip() or None,
+        )
+    except LanemapError as error:
+        return _traced(given, refused=refusal(error))
+    except typer.BadParameter as error:
+        return _traced(given, refused=str(error))
+    return _traced(given, report)
 
 
 #: How many rows a page shows.

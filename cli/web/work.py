@@ -13,7 +13,7 @@ import json
 import os
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager, chdir, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
-from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, to_process
+from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, fail_after, to_process
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
@@ -59,8 +59,12 @@ UPLOADS = 16
 #: How large an answer may be that is passed from one process to another.
 LARGEST_ANSWER = 32 << 20
 
+#: How large a kernel may be that somebody sends, how long it may run, and how much memory it may take.
+LARGEST_KERNEL, KERNEL_SECONDS, KERNEL_MEMORY = 256 << 10, 10.0, 512 << 20
+
 _MEMORY = 4 << 30
 _TOO_LARGE = "this needs more memory than a request may have: ask for less"
+_TOO_SLOW = f"this ran for {KERNEL_SECONDS:g} s without an end: take smaller arrays, or run lanemap trace"
 _ENDED = "the process that worked on this ended before it had an answer: ask again, or ask for less"
 
 
@@ -123,6 +127,8 @@ class Work:
                     return await call()
             except BrokenWorkerProcess:
                 raise LanemapError(_ENDED) from None
+            except TimeoutError:
+                raise LanemapError(_TOO_SLOW) from None
             finally:
                 watching.cancel()
         raise ClientDisconnect
@@ -167,7 +173,8 @@ async def _in_process(call: tuple[Callable[..., T], Location, tuple[object, ...]
     unlimited: Any = nullcontext()  # so that nobody takes the process between the two
     with CancelScope(shield=True):  # who is cancelled while a process starts would leave it behind
         await to_process.run_sync(_limit_memory, limiter=unlimited)
-    return await to_process.run_sync(_limited, call, cancellable=True, limiter=unlimited)
+    with fail_after(KERNEL_SECONDS if call[0] is trace else None):
+        return await to_process.run_sync(_limited, call, cancellable=True, limiter=unlimited)
 
 
 def _limited(call: tuple[Callable[..., T], Location, tuple[object, ...], dict[str, object]]) -> T:
@@ -192,12 +199,11 @@ def _limited(call: tuple[Callable[..., T], Location, tuple[object, ...], dict[st
     return answer
 
 
-@cache
-def _limit_memory() -> None:
+def _limit_memory(most: int = _MEMORY) -> None:
     with suppress(ImportError, ValueError, OSError):  # where there is no such limit
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 #: The database, open in this process.
@@ -256,6 +262,22 @@ def export(database: Database, form: str, query: Query, file: Path) -> list[str]
     """``Database.export`` to a file; what the notation cannot express, in words."""
     export = database.export(file, format=form, query=query)
     return [str(error) for error in export.refused]
+
+
+def too_large(kernel: str) -> str:
+    """Why a kernel is not run, if it is too large; else nothing."""
+    large = len(kernel) > LARGEST_KERNEL or len(kernel.encode("utf-8", "replace")) > LARGEST_KERNEL
+    return f"the kernel has more than {LARGEST_KERNEL >> 10} kB: send less, or run lanemap trace" if large else ""
+
+
+def trace(
+    database: Database, /, form: str, kernel: str, arguments: Sequence[str] | Mapping[str, Any], **how: Any
+) -> str:
+    """The report of ``Database.trace`` on a kernel that somebody sent, which names no files."""
+    with suppress(OSError):  # what this process has, and so much more
+        _limit_memory(int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE") + KERNEL_MEMORY)
+    found = database.trace(kernel, arguments, files=False, **how)
+    return found.contents() if form == "page" else found.report(form)
 
 
 def store(database: Database, file: Path) -> tuple[str, bool]:

@@ -391,7 +391,7 @@ def test_pages_without_scripts_are_whole(visit):
     assert tab.url.endswith("lane=14")
 
 
-_COLOURED = ["home", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
+_COLOURED = ["/trace", "home", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
 _SHOWN = [
     *(
         *_COLOURED,
@@ -438,6 +438,7 @@ def test_a_phone_scrolls_only_what_is_wide(visit, address):
         OPERAND,
         "/wgmma.sp/m64n64k64/e4m3",
         "/compare",
+        "/trace",
         "/sql",
         "/check",
         "/defects",
@@ -445,6 +446,27 @@ def test_a_phone_scrolls_only_what_is_wide(visit, address):
     ):
         tab.goto(address + path)
         assert tab.evaluate("document.documentElement.scrollWidth") == 390, path
+
+
+@pytest.mark.parametrize(("width", "scheme", "scripts"), [(1280, "dark", True), (390, "light", False)])
+def test_a_kernel_is_traced_at_one_click(visit, width, scheme, scripts):
+    """The answer is read by everybody, and the kernel can be changed and sent again."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    how = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "java_script_enabled": scripts}
+    tab = visit("/trace", **how)
+    for changed, words in ((False, "2 findings in gemm"), (True, "nothing is wrong in gemm")):
+        if changed:
+            kernel = tab.locator("#kernel").input_value()
+            tab.locator("#kernel").fill(kernel.replace("{%a0, %a2, %a1, %a3}", "{%a0, %a1, %a2, %a3}"))
+        with tab.expect_navigation():
+            tab.get_by_role("button", name="Trace").click()
+        assert tab.locator(".verdict").text_content() == words
+        assert tab.locator("#report").evaluate("each => each.getBoundingClientRect().top") < 900
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        if scripts:
+            told = axe.Axe().run(tab, options={"runOnly": _RULES})
+            assert not told.response["violations"]
+    assert (tab.locator("#report img").count(), tab.locator("#kernel").input_value()[:11]) == (0, "// gemm.ptx")
 
 
 def test_the_site_from_a_disk(visit, site):

@@ -43,6 +43,7 @@ PAGES = [
         "/fleet",
         "/compare",
         "/sql",
+        "/trace",
         "/api",
         "/guide",
         "/guide/fuse",
