@@ -129,7 +129,7 @@ def _table(
 
 def _wide(grid: drawing.Grid, characters: int) -> float:
     """How many ems a table is wide, of which a character takes 0.6; beside the columns stand the names of rows."""
-    return 0.7 * max(7, len(grid.corner)) + 0.7 * (1 + characters) * len(grid.columns)
+    return 0.7 * max(7, len(grid.corner)) + (0.1 + 0.62 * (1 + characters)) * len(grid.columns)
 
 
 def _cells(*grids: drawing.Grid) -> int:
@@ -164,7 +164,7 @@ def product(drawn: Sequence[Fragment], lane: int | None = None) -> list[dict[str
 
     Rows and columns that operands share are drawn alike, so that they meet when A is put to the left of D and B above.
     The style sheet fits ``wide`` and ``high``, the classes of all that meet, and ``beside``, those of E and scales,
-    into the page.
+    into the page, all of which ``broad`` ones need.
     """
     fragments = {fragment.role: fragment for fragment in drawn}
     pictures = []
@@ -181,16 +181,20 @@ def product(drawn: Sequence[Fragment], lane: int | None = None) -> list[dict[str
                 "tables": {role: _table(fragments[role], grids[role], lane, "", cells[role]) for role in grids},
                 "wide": _sized("c", left + middle + right),
                 "high": _sized("r", tall),
+                "broad": max(left + middle + right, *wide.values()) > _BROAD,
                 "beside": {role: _sized("c", size) for role, size in wide.items() if role not in "ABCD"},
             }
         )
     return pictures
 
 
+#: How many ems wide a picture is beside which nothing stands.
+_BROAD = 125
+
 #: What a picture may measure, in ems, and the steps.
-_SIZES = range(10, 1001, 10)
+_SIZES = range(5, 1001, 5)
 
 
 def _sized(letter: str, ems: float) -> str:
     """The class of what measures so many ems, or a little less."""
-    return f"{letter}{min(_SIZES[-1], -int(-ems // 10) * 10)}"
+    return f"{letter}{min(_SIZES[-1], -int(-ems // 5) * 5)}"

@@ -126,6 +126,9 @@ def not_there(database: Database, *names: str, **more: Any) -> str:
     return f"there is no page {printable('/'.join(names[:4]))}"
 
 
+#: A family of more lines, of which the same is known, is folded.
+_FEW = 8
+
 #: Longer texts, and those of larger operands, are downloads.
 _TEXT, _ELEMENTS = 5000, 4096
 
@@ -140,46 +143,57 @@ def home(at: At) -> Facts:
         every = (operand._replace(shape=product.shape) for product in line)
         return min(map(survey.of_operand, filter(survey.operands.__contains__, every)), key=[*Known].index)
 
+    families = {}
+    for name, products in grouped(survey.products, lambda product: product.instruction).items():
+        states = {survey.of_operand(operand) for product in products for operand in survey.products[product]}
+        lines = but_for_n(products)
+        alone = states.pop() if len(states) == 1 and len(lines) > _FEW else None
+        families[name] = survey.roles(products), lines, alone
+    live = Product("mma", "m16n8k16", "f16")
     return {
         "title": "Fragment layouts of tensor-core instructions",
-        "families": {
-            name: (survey.roles(products), but_for_n(products))
-            for name, products in grouped(survey.products, lambda product: product.instruction).items()
-        },
+        "families": families,
+        "live": live,
         "known": known,
         "every": every,
-    }
+    } | (_meeting(survey, live) if live in survey.products else {"pictures": []})
 
 
 def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lane: int | None = None) -> Facts:
     """A, B and D where they meet, the forms, and what each source has of each operand."""
-    survey, forms = at.survey, named.forms
-    operands = survey.products[named]
-    accumulators = named.accumulators
+    accumulators, forms = named.accumulators, named.forms
     chosen = accumulator or next(iter(accumulators), None)
     if accumulator is not None and accumulator not in accumulators:
         raise LanemapError(f"no accumulator {accumulator} for {named}: there is {', '.join(accumulators) or 'none'}")
-    shown = [_best(survey, key) for key in operands if key.role not in ("C", "D") or chosen in (None, key.type)]
-    there = [fragment for fragment in shown if fragment.has_rows]
-    others = {str(fragment.source) for fragment in there if fragment.note}
-    of = {fragment.role: fragment for fragment in there}
-    both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
-    drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
-    like = tuple((alike(fragment), fragment.qualifiers) for fragment in drawn)
-    return {
+    met = _meeting(at.survey, named, chosen, lane)
+    return met | {
         "title": str(named),
         "product": named,
         "forms": [form for form in forms if form.d == chosen] or forms,
         "accumulators": accumulators,
         "accumulator": chosen,
+        "others": sorted({str(fragment.source) for fragment in met["there"] if fragment.note}),
+        "lane": _expect_lane(named, met["there"], lane),
+        "lane_page": lambda number: at.links.of(named, accumulator=accumulator, lane=number),
+    }
+
+
+def _meeting(survey: Survey, named: Product, accumulator: str | None = None, lane: int | None = None) -> Facts:
+    """The operands of an instruction with this accumulator, or the first, placed as in a product."""
+    operands = survey.products[named]
+    chosen = accumulator or next(iter(named.accumulators), None)
+    shown = [_best(survey, key) for key in operands if key.role not in ("C", "D") or chosen in (None, key.type)]
+    there = [fragment for fragment in shown if fragment.has_rows]
+    of = {fragment.role: fragment for fragment in there}
+    both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
+    drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
+    like = tuple((alike(fragment), fragment.qualifiers) for fragment in drawn)
+    return {
         "pictures": remembered(product, (like, lane), drawn, lane) if drawn else [],
         "both": both,
         "moved": of.get("r"),
         "missing": [fragment for fragment in shown if not fragment.has_rows],
         "there": there,
-        "others": sorted(others),
-        "lane": _expect_lane(named, there, lane),
-        "lane_page": lambda number: at.links.of(named, accumulator=accumulator, lane=number),
     }
 
 

@@ -21,11 +21,15 @@ class Title(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """One or more sentences. ``kind`` is ``item`` (of a list), ``agreed`` or ``disagreed`` (a verdict), or ``code``."""
+    """One or more sentences. ``kind`` is ``item`` (of a list), ``agreed`` or ``disagreed`` (a verdict), or ``code``.
+
+    ``hint`` ends it on a terminal alone: what to type there.
+    """
 
     text: str
     kind: str = ""
     language: str = ""
+    hint: str = ""
 
 
 class Listing(NamedTuple):
@@ -83,8 +87,8 @@ def _lines(blocks: Iterable[Block], everything: bool, indent: str = "") -> Itera
                 yield from ("", *_wrapped(text, indent), *([""] if level == 2 else [])) if level > 1 else ()
             case Passage(text, "code"):
                 yield from ("", *(margin + printable(line) for line in text.splitlines()), "")
-            case Passage(text):
-                yield from _wrapped(text, margin)
+            case Passage(text, hint=hint):
+                yield from _wrapped(text + hint, margin)
             case Listing(rows) if rows.columns:
                 yield from ((margin + line).rstrip() for line in table(rows, _WIDTH - len(margin)).splitlines())
             case Listing(rows):

@@ -220,7 +220,7 @@ def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
         inside.append(_picture(result, group.left.name, group.rights[0]))
     elements, more = _elements(result, everything=everything)
     inside += [Listing(elements)] if elements.rows else []
-    inside += [Passage(f"and {more} more elements (--all lists them)")] if more else []
+    inside += [Passage(f"and {more} more elements", hint=" (--all lists them)")] if more else []
     yield Details(f"{counted(difference.count, 'element')} of {difference.total}", inside, result.known is None, 4)
 
 
@@ -280,8 +280,8 @@ def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
                 left_only = first.verdict is Verdict.LEFT_ONLY
                 holders = dict.fromkeys(holder for _, holder in others if left_only and holder != name)
                 commands = ", ".join(shlex.join(("lanemap", "diff", name, holder)) for holder in holders)
-                also = f"; also in {', '.join(holders)}, which cannot judge it: {commands}" if holders else ""
-                yield Passage(f"{name}: {named}{lacking}{also}", "item")
+                also = f"; also in {', '.join(holders)}, which cannot judge it" if holders else ""
+                yield Passage(f"{name}: {named}{lacking}{also}", "item", hint=f": {commands}" if holders else "")
 
 
 def _one_sided(check: Check) -> Iterator[Block]:

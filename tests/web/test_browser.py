@@ -308,6 +308,75 @@ def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
         assert not tab.locator(f".at-{role} td.meets").count()
 
 
+def test_the_first_page_answers_pointing_before_any_list(visit, database):
+    tab = visit("/", viewport={"width": 1440, "height": 900})
+    assert tab.locator(".shown").bounding_box()["y"] < tab.locator(".legend").bounding_box()["y"]
+    found = database.find("m16n8k16", "f32", "D", row=3, col=5).iloc[0]
+    tab.locator(".at-D tbody tr").nth(3).locator("td").nth(5).hover()
+    for role, where in {"A": {"row": 3}, "B": {"col": 5}}.items():
+        held = {
+            f"{lane}:{reg}.0-1"
+            for _, lane, reg in database.find("m16n8k16", "f16", role, **where)[["lane", "reg"]].itertuples()
+        }
+        assert {*map(str.strip, tab.locator(f".at-{role} td.meets").all_text_contents())} == held
+    assert f"lane {found.lane}, register {found.reg}, slot" in tab.locator("[data-say]").text_content()
+    picture = tab.locator(".meeting").bounding_box()
+    assert picture["y"] + picture["height"] < 900
+
+
+def test_alike_forms_of_wmma_are_one_entry_that_opens(visit, database):
+    """Without scripts, too."""
+    products = [product for product in database.survey().products if product.instruction == "wmma"]
+    tab = visit("/", java_script_enabled=False)
+    entry = tab.locator("details", has_text=f"{len(products)} shapes and types, all")
+    links = entry.locator("a")
+    assert links.count() == len(products)
+    assert not links.first.is_visible()
+    assert not tab.locator("tr:not(.widths) a[href^='/wmma/']").count()
+    entry.locator("summary").click()
+    assert links.first.is_visible()
+
+
+@pytest.mark.parametrize("path", ["/", "/mma/m16n8k16/f16", OPERAND])
+def test_the_right_third_of_a_wide_screen_is_used(visit, path):
+    """What is said of a picture stands beside it, not above, and stays in sight; on a narrower screen above it."""
+    tab = visit(path, viewport={"width": 1440, "height": 900})
+    said, picture = tab.locator("[data-say]"), tab.locator("[data-picture]").first
+    beside, drawn = said.bounding_box(), picture.bounding_box()
+    assert drawn["x"] + drawn["width"] <= beside["x"] or beside["x"] + beside["width"] <= drawn["x"]
+    assert max(each["x"] + each["width"] for each in (beside, drawn)) > 1300
+    tab.set_viewport_size({"width": 1000, "height": 900})
+    assert said.bounding_box()["y"] < picture.bounding_box()["y"]
+    tab.evaluate("scrollTo(0, document.querySelector('[data-picture]').getBoundingClientRect().top + scrollY)")
+    assert said.evaluate("each => each.getBoundingClientRect().top") >= 0
+
+
+def test_nothing_covers_what_a_search_suggests(visit):
+    tab = visit("/mma.sp/m16n8k32/f16", viewport={"width": 1440, "height": 900})
+    tab.locator("#q").fill("m16n8k16")
+    tab.wait_for_selector("#found li")
+    on_top = """each => [.1, .5, .9].every(at => {
+        const box = each.getBoundingClientRect();
+        return each === document.elementFromPoint(box.left + at * box.width, box.top + box.height / 2);
+    })"""
+    assert all(each.evaluate(on_top) for each in tab.locator("#found li").all())
+
+
+def test_a_window_is_framed_by_hairlines(visit):
+    tab = visit("/mma.sp/m16n8k32/f16")
+    for name, side in (("opens", 1), ("closes", -1)):
+        shadow = tab.locator(f".at-A td.{name}").first.evaluate("each => getComputedStyle(each).boxShadow")
+        assert shadow.endswith(f" {side}px 0px 0px 0px inset"), shadow
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/check", "/compare?left=ptx-isa-9.4&right=h200-sm_90a", "/wgmma/m64n256k16/f16/D", OPERAND]
+)
+def test_no_page_speaks_of_options(visit, path):
+    text = visit(path).locator("main").inner_text()
+    assert not re.findall(r"\(?--[a-z]+", text)
+
+
 def test_the_picture_by_keyboard_and_a_shared_link(visit, address):
     tab = visit("/mma/m16n8k16/bf16/A")
     tab.locator("[data-picture]").first.focus()
