@@ -75,7 +75,8 @@ def encode(of_type: str, bits: int, values: Array) -> Array:
 
 def integers(of_type: str) -> tuple[int, int]:
     """Least and greatest of the small integers to test a type with."""
-    return {"b1": (0, 1), "u8": (0, 2), "u4": (0, 2), "b16": (0, 0xFFFF)}.get(of_type, (-2, 2))
+    scales = {"ue8m0": (1, 2), "ue4m3": (1, 2)}
+    return ({"b1": (0, 1), "u8": (0, 2), "u4": (0, 2), "b16": (0, 0xFFFF)} | scales).get(of_type, (-2, 2))
 
 
 @lru_cache
@@ -93,6 +94,8 @@ def _table(of_type: str, bits: int) -> Array:
     if not row.parts:
         return np.where((of_type[0] == "s") & (codes >> (bits - 1) == 1), codes - (1 << bits), codes).astype("f4")
     exponent_bits, mantissa_bits = row.parts
+    if mantissa_bits == 0:  # powers of two, of which the last is none
+        return np.where(codes + 1 < len(codes), np.ldexp(np.float32(1), np.minimum(codes, 254) - 127), np.nan)
     codes = codes >> (row.below if bits == row.container else 0) & (1 << row.bits) - 1
     sign = np.where(codes >> exponent_bits + mantissa_bits, -1.0, 1.0)
     exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1

@@ -592,15 +592,16 @@ def narrow_values(type_: str) -> Array:
 def to_narrow(type_: str, numbers: Array) -> Array:
     """The code of the nearest finite value of a narrow float, of two the even one; what is too large is the largest."""
     values, bits = narrow_values(type_), TYPES[type_].bits
-    positive = values[: 1 << bits - 1]
-    last = {"e5m2": 0x7B, "e4m3": 0x7E}.get(type_, len(positive) - 1)
-    positive = positive[: last + 1]
+    unsigned = sum(TYPES[type_].parts)
+    last = {"e5m2": 0x7B, "e4m3": 0x7E, "ue4m3": 0x7E, "ue8m0": 0xFE}.get(type_, (1 << unsigned) - 1)
+    positive = values[: last + 1]
     size = np.minimum(np.abs(np.nan_to_num(numbers.astype("f8"), nan=positive[-1])), positive[-1])
     above = np.searchsorted(positive, size)
     below = np.maximum(above - 1, 0)
     up, down = positive[above] - size, size - positive[below]
     code = np.where((up < down) | ((up == down) & (above % 2 == 0)), above, below)
-    return np.asarray(code | np.where(np.signbit(numbers), 1 << bits - 1, 0)).astype("u1")
+    sign = 0 if type_.startswith("u") else np.where(np.signbit(numbers), 1 << bits - 1, 0)
+    return np.asarray(code | sign).astype("u1")
 
 
 def _convert_narrow(machine: Machine, instruction: Statement, function: Function) -> Step:

@@ -1,6 +1,8 @@
 """What a kernel must compute, in index notation: ``C[m,n] = A[m,k] B[n,k]``, in one step or several.
 
 An index that the left side lacks is summed over. A step may end in functions of the whole, and name an earlier step.
+``SFA[m,k/32]`` has one element for 32 of an index, and ``sparse(A,E)[m,k]`` is what A stores of a sparse matrix, in the
+columns that the metadata E chooses: four bits for each chunk of a row, one chunk after the other.
 """
 
 from __future__ import annotations
@@ -12,10 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ...db.errors import LanemapError
+from ...db.isa.instructions import ONE_OF_TWO, PAIRWISE, TWO_OF_FOUR, Sparsity
 from ...db.layout.algebra import Array
 
 _NAME = r"[A-Za-z_]\w*"
-_FACTOR = re.compile(rf"({_NAME})(?:\[\s*({_NAME}(?:\s*,\s*{_NAME})*)\s*\])?")
+_INDEX = rf"{_NAME}(?:\s*/\s*[1-9]\d*)?"
+_FACTOR = re.compile(
+    rf"(?:sparse\(\s*(?P<stored>{_NAME})\s*,\s*(?P<metadata>{_NAME})\s*\)|(?P<name>{_NAME}))"
+    rf"(?:\[\s*(?P<indices>{_INDEX}(?:\s*,\s*{_INDEX})*)\s*\])?"
+)
 _TERM = re.compile(r"\s*([+-]?)\s*([^+-]+(?:e[+-]?\d+)?[^+-]*)")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+")
 
@@ -44,10 +51,21 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
 
 
 class Factor(NamedTuple):
-    """An array with the names of its indices."""
+    """An array with the names of its indices.
+
+    ``shares`` says how many of an index have one element, where these are several. ``metadata`` is the array that
+    chooses the columns of a sparse one, whose last index is that of all columns.
+    """
 
     name: str
     indices: tuple[str, ...]
+    shares: tuple[int, ...] = ()
+    metadata: str = ""
+
+    def place(self, at: Mapping[str, int]) -> tuple[int, ...]:
+        """The place of its element for a value of each index."""
+        shares = self.shares or (1,) * len(self.indices)
+        return tuple(at[name] // share for name, share in zip(self.indices, shares, strict=True))
 
 
 class Term(NamedTuple):
@@ -71,7 +89,7 @@ def parse(text: str) -> tuple[Formula, ...]:
     for written in text.split(";"):
         left, equals, right = written.partition("=")
         head = _FACTOR.fullmatch(left.strip())
-        if not equals or head is None:
+        if not equals or head is None or head["name"] is None or "/" in left:
             raise LanemapError(f"{written.strip()!r} is no product: write it like {EXAMPLE}", "product")
         functions, rest = [], right.strip()
         while (call := re.fullmatch(rf"({'|'.join(FUNCTIONS)})\s*\((.*)\)", rest)) is not None:
@@ -79,23 +97,32 @@ def parse(text: str) -> tuple[Formula, ...]:
             rest = call[2].strip()
         known = {step.left.name: step.left.indices for step in steps}
         terms = tuple(_term(matched, known, written) for matched in _TERM.finditer(rest))
-        indices = _indices(head)
+        indices, _ = _indices(head)
         if not indices and len(terms) == 1 and len(terms[0].factors) == 1:
             indices = terms[0].factors[0].indices
         if not terms or not indices:
             raise LanemapError(f"{written.strip()!r} is no product: write it like {EXAMPLE}", "product")
-        steps.append(Formula(Factor(head[1], indices), tuple(functions), terms))
+        steps.append(Formula(Factor(head["name"], indices), tuple(functions), terms))
     return tuple(steps)
 
 
-def _indices(matched: re.Match[str]) -> tuple[str, ...]:
-    return tuple(part.strip() for part in matched[2].split(",")) if matched[2] else ()
+def _indices(matched: re.Match[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The names of indices, and how many of each have one element; the latter only where these are several."""
+    parts = [part.partition("/") for part in (matched["indices"] or "").split(",") if part]
+    shares = tuple(int(share or 1) for _, _, share in parts)
+    return tuple(name.strip() for name, *_ in parts), shares if any(share > 1 for share in shares) else ()
+
+
+def _factor(matched: re.Match[str], known: Mapping[str, tuple[str, ...]]) -> Factor:
+    name = matched["name"] or matched["stored"]
+    indices, shares = _indices(matched)
+    return Factor(name, indices or known.get(name, ()), shares, matched["metadata"] or "")
 
 
 def _term(matched: re.Match[str], known: Mapping[str, tuple[str, ...]], written: str) -> Term:
     sign, body = matched.groups()
     scale = -1.0 if sign == "-" else 1.0
-    factors = [Factor(found[1], _indices(found) or known.get(found[1], ())) for found in _FACTOR.finditer(body)]
+    factors = [_factor(found, known) for found in _FACTOR.finditer(body)]
     rest = _FACTOR.sub(" ", body)
     for number in _NUMBER.findall(rest):
         scale *= float(number)
@@ -115,25 +142,81 @@ def extents(steps: Sequence[Formula], shapes: Mapping[str, Sequence[int]]) -> di
                     raise LanemapError(f"{factor.name} of the product is no argument: there is {', '.join(shapes)}")
                 continue
             shape = shapes[factor.name]
+            if factor.metadata and factor.metadata not in shapes:
+                raise LanemapError(f"{factor.metadata} of the product is no argument: there is {', '.join(shapes)}")
+            if factor.metadata and (shape[:-1] != shapes[factor.metadata][:-1] or len(shape) != 2):
+                raise LanemapError(
+                    f"{factor.name} and its metadata {factor.metadata} have two dimensions and as many rows"
+                )
             if len(shape) != len(factor.indices):
                 raise LanemapError(f"{factor.name} has {len(shape)} dimensions, and {len(factor.indices)} indices")
-            for name, extent in zip(factor.indices, shape, strict=True):
+            shares = factor.shares or (1,) * len(shape)
+            whole = [extent * share for extent, share in zip(shape, shares, strict=True)]
+            whole[-1] *= 2 if factor.metadata else 1  # half of a sparse matrix is stored
+            for name, extent in zip(factor.indices, whole, strict=True):
                 known, where = found.setdefault(name, (extent, factor.name))
                 if known != extent:
                     raise LanemapError(f"{name} is {known} of {where}, and {extent} of {factor.name}")
     return {name: extent for name, (extent, _) in found.items()}
 
 
-def evaluate(steps: Sequence[Formula], arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """What each step computes, in double precision."""
+#: How chunks of so many columns are stored.
+_RULES = {rule.width: rule for rule in (ONE_OF_TWO, TWO_OF_FOUR, PAIRWISE)}
+
+
+def rule(columns: int, bits: int, name: str) -> Sparsity:
+    """How a sparse matrix of so many columns is stored, by the bits of metadata of a row of it."""
+    if bits == 0 or columns * 4 % bits or columns * 4 // bits not in _RULES:
+        raise LanemapError(
+            f"{name} has {bits} bits of metadata for {columns} columns: 4 bits choose of 2, 4 or 8", "product"
+        )
+    return _RULES[columns * 4 // bits]
+
+
+def stored_columns(metadata: Array, columns: int, name: str) -> Array:
+    """The columns (rows, stored elements) that metadata (rows, numbers) chooses for a sparse matrix of so many."""
+    bits = metadata.dtype.itemsize * 8
+    of = rule(columns, bits * metadata.shape[-1], name)
+    vectors = (metadata[..., None] >> np.arange(0, bits, 4).astype(metadata.dtype) & 0xF).reshape(len(metadata), -1)
+    index = np.full((16, of.fields), -1)
+    for vector, chosen in of.indices.items():
+        index[vector] = chosen
+    if (index[vectors] < 0).any():
+        raise LanemapError(f"{name} has metadata that chooses no columns: {', '.join(map(hex, of.indices))} do", "arg")
+    first = np.arange(vectors.shape[1])[:, None] * of.width + index[vectors] * of.group
+    return np.asarray((first[..., None] + np.arange(of.group)).reshape(len(vectors), -1))
+
+
+def random_metadata(shape: Sequence[int], bits: int, columns: int, name: str, random: np.random.Generator) -> Array:
+    """Numbers of so many bits of metadata, which choose columns at random."""
+    of = rule(columns, bits * shape[-1], name)
+    vectors = random.choice(list(of.indices), (*shape, bits // 4)).astype("u8")
+    return np.asarray(np.bitwise_or.reduce(vectors << np.arange(0, bits, 4, dtype="u8"), axis=-1))
+
+
+def evaluate(
+    steps: Sequence[Formula], arrays: Mapping[str, Array], chosen: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
+    """What each step computes, in double precision. ``chosen`` are the columns of sparse matrices by their names."""
     known = {name: np.asarray(array, "f8") for name, array in arrays.items()}
+
+    def operand(factor: Factor) -> Array:
+        array = known[factor.name]
+        if factor.metadata and chosen:
+            sparse = np.zeros((array.shape[0], 2 * array.shape[1]))
+            np.put_along_axis(sparse, chosen[factor.name], array, axis=1)
+            return sparse
+        for axis, share in enumerate(factor.shares):
+            array = array.repeat(share, axis)
+        return array
+
     for step in steps:
         reduces = {"max", "sum"} & {*step.functions}
         inner = step.terms[0].factors[0].indices if reduces else step.left.indices
         total: Array | float = 0.0
         for term in step.terms:
             letters = {name: at for at, name in enumerate(dict.fromkeys(n for f in term.factors for n in f.indices))}
-            operands = [part for f in term.factors for part in (known[f.name], [letters[name] for name in f.indices])]
+            operands = [part for f in term.factors for part in (operand(f), [letters[name] for name in f.indices])]
             present = [name for name in inner if name in letters]
             found = np.einsum(*operands, [letters[name] for name in present], optimize=True)
             shape = [found.shape[present.index(name)] if name in present else 1 for name in inner]

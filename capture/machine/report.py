@@ -17,7 +17,8 @@ from ...db.render.junit import Case, junit
 from ...db.render.picture import compose
 from ...db.rows import wrapped
 from ...db.text import brief, counted
-from .findings import Diagnostic, Judge
+from .findings import Judge
+from .operands import Diagnostic
 
 if TYPE_CHECKING:
     from ...db.render.picture.formats import Picture
@@ -34,6 +35,8 @@ FAULTS = {
     "descriptor": "no descriptor",
     "tensor map": "no tensor map",
     "barrier": "mbarrier",
+    "metadata": "metadata",
+    "scale": "block scale",
 }
 
 #: What is judged: the kinds of findings of each, of which those of a product need one.

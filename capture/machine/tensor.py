@@ -12,6 +12,7 @@ from ...db.isa.instructions import WARP, Key
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment, address_lanes
 from .. import values
+from . import sparse
 from .arithmetic import joined
 from .parse import Function, Number, Statement, Vector
 from .schedule import Machine, Step, Unknown
@@ -20,7 +21,7 @@ from .values import MIXED, UNSET, ActiveThreads, Execution, Register, held, whol
 #: Gives the fragment of a key. Raises LanemapError where no source has its elements.
 Layouts = Callable[[Key], Fragment]
 
-NAMES = ("mma", "wmma", "ldmatrix", "stmatrix", "movmatrix")
+NAMES = ("mma", "mma.sp", "wmma", "ldmatrix", "stmatrix", "movmatrix")
 
 #: State spaces that a move may name, and leave out for generic addresses.
 _SPACES = ("shared", "global")
@@ -29,13 +30,23 @@ _SPACES = ("shared", "global")
 @cache
 def _forms() -> Mapping[tuple[str, ...], Form]:
     """The forms that a warp executes, by the words of their mnemonics in any order that PTX takes."""
-    return {_words(form.mnemonic.split(".")): form for name in NAMES for form in forms(name)}
+    every = [form for name in NAMES for form in forms(name)]
+    # The size of scale vectors may be left out where a kind has only one (9.7.16.3).
+    short = {
+        _words([word for word in form.mnemonic.split(".") if not word.startswith("scale_vec")]): form
+        for form in every
+        if form.scale is not None and "nvf4" not in form.kind
+    }
+    return short | {_words(form.mnemonic.split(".")): form for form in every}
 
 
-def _words(parts: list[str] | tuple[str, ...]) -> tuple[str, ...]:
-    """The words of a mnemonic; those of a move may stand in any order, with or without a state space."""
+def _words(parts: Sequence[str]) -> tuple[str, ...]:
+    """The words of a mnemonic; those of a move may stand in any order, with or without a state space.
+
+    Metadata that need not be ordered, as it may be without a word for it, is read like any other.
+    """
     if "mma" in parts[:2]:
-        return tuple(parts)
+        return tuple("sp::ordered_metadata" if part == "sp" else part for part in parts)
     return parts[0], *sorted(part for part in parts[1:] if part.removesuffix("::cta") not in _SPACES)
 
 
@@ -45,7 +56,7 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     if name not in NAMES:
         return None
     form = _forms().get(_words(instruction.parts))
-    if form is None or form.sparse or form.scale is not None:
+    if form is None:
         raise Unknown(f"{instruction.opcode} is not known")
     if not form.role:
         return _multiply(machine, instruction, function, form)
@@ -116,7 +127,7 @@ def exact(type_: str) -> str:
 
 
 def _multiply(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
-    """mma: D = A x B + C, of each warp."""
+    """mma: D = A x B + C, of each warp; A may be sparse, and both may have block scales."""
     operands = [
         registers_of(machine, operand, form, role, function)
         for operand, role in zip(instruction.operands[:4], "DABC", strict=True)
@@ -124,21 +135,40 @@ def _multiply(machine: Machine, instruction: Statement, function: Function, form
     d, a, b, c = operands
     layout = {role: held(machine.layouts(form.key(role))) for role in "ABCD"}
     of_role = {role: form.operand(role) for role in "ABCD"}
-    number = exact(form.d)
+    number, more = exact(form.d), list(instruction.operands[4:])
+    metadata = None
+    if form.sparse:
+        metadata = sparse.metadata(machine, form, [more.pop(0), more.pop(0)], function)
+    scales = None if form.scale is None else sparse.scales(machine, form, [*map(more.pop, [0] * 4)], function)
+    if more:
+        raise Unknown(f"{form.mnemonic} does not take so many operands")
 
-    def matrix(role: str, registers: list[Register], threads: Array) -> Array:
+    def matrix(role: str, registers: list[Register], threads: Array, chosen: sparse.Chosen | None) -> Array:
         numbers = values.read_registers(of_role[role], bits_of(registers, threads)).astype(number)
-        return numbers[:, layout[role].slot]
+        return sparse.gathered(numbers, layout[role], chosen if role == "A" else None)
 
     def step(group: ActiveThreads) -> None:
         threads = whole_groups(machine, group, WARP)
-        numbers = {role: matrix(role, each, threads) for role, each in zip("ABC", (a, b, c), strict=True)}
+        chosen = metadata(threads, layout["A"].fragment) if metadata else None
+        numbers = {role: matrix(role, each, threads, chosen) for role, each in zip("ABC", (a, b, c), strict=True)}
+        by = scales(threads) if scales else {}
+        for role, each in by.items():
+            numbers[role[-1]] = sparse.scaled(role[-1], numbers[role[-1]], each)
         ids = {
             role: origins(machine, each, threads, of_role[role].slots)
             for role, each in zip("ABC", (a, b, c), strict=True)
         }
         result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
-        execution = Execution(form, instruction.place, machine.warp_names(threads[:, 0]), ids, layout)
+        execution = Execution(
+            form,
+            instruction.place,
+            machine.warp_names(threads[:, 0]),
+            ids,
+            layout,
+            chosen and chosen.columns,
+            chosen and chosen.ids,
+            {role: each.ids for role, each in by.items()},
+        )
         results(machine, d, threads, result, execution, group)
 
     return step

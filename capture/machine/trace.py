@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +15,12 @@ from ...db.errors import LanemapError
 from ...db.layout.algebra import Array
 from ...db.text import counted
 from . import arguments as given_arguments
-from . import arithmetic, barriers, bulk, moves, product, tensor, warpgroup
+from . import arithmetic, barriers, bulk, moves, product, sums, tensor, warpgroup
 from .arguments import Argument
-from .findings import ANY, RIGHT, Diagnostic, Judge
+from .findings import Judge
+from .labels import ANY
 from .memory import GLOBAL, Allocated, Memory, lay_out
+from .operands import Diagnostic
 from .parse import Function, Module, Statement, parse
 from .report import FAULTS, Trace
 from .schedule import Dimensions, Launch, Log, Machine, Step, Unknown
@@ -76,8 +79,10 @@ def trace(
     steps = product.parse(formula) if formula else ()
     named = [factor.name for step in steps for term in step.terms for factor in term.factors]
     outputs = [step.left.name for step in steps if step.left.name not in named]
+    arguments = [_with_metadata(argument, arguments, steps, seed) for argument in arguments]
     given = given_arguments.given(arguments, function, outputs, seed)
     arrays = [argument for argument in given if argument.pointer]
+    by_name = {argument.name: argument for argument in arrays}
     shapes = {argument.name: argument.shape for argument in arrays}
     extents = product.extents(steps, shapes)
     if steps and steps[-1].left.name not in shapes:
@@ -88,9 +93,17 @@ def trace(
         raise LanemapError(
             "a block has 1 to 1024 threads, a grid is of 1 to 2^20 blocks, and shared memory of 2^18 bytes"
         )
+    chosen = {
+        factor.name: product.stored_columns(
+            _codes(by_name[factor.metadata]), extents[factor.indices[-1]], factor.metadata
+        )
+        for step in steps
+        for term in step.terms
+        for factor in term.factors
+        if factor.metadata
+    }
     globe, symbols = _globe(module, arrays)
     places = {argument.name: place for argument, place in zip(arrays, symbols.places, strict=True)}
-    by_name = {argument.name: argument for argument in arrays}
     maps = [given_arguments.tensor_map(argument, by_name, places) for argument in given if argument.map]
     launch = Launch(grid, block, shared, given_arguments.packed(given, function.parameters, places), maps)
     tape, log = Tape(1 + sum(prod(argument.shape) for argument in arrays)), Log()
@@ -104,14 +117,14 @@ def trace(
         if log.stopped:
             break
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
-    judge = Judge(tape, arrays, steps, extents)
+    judge = Judge(tape, arrays, steps, extents, chosen)
     findings = [*judge.operands, *_faults(log)]
     notes = [f"not known: {words}, {place}" for words, place in unknown.items()]
     notes += [f"stopped: {log.stopped}"] if log.stopped else []
     checked = not log.stopped
     if steps and checked:
         expected = product.evaluate(
-            steps, {each.name: each.decode(each.encode()) for each in arrays if each.array is not None}
+            steps, {each.name: each.decode(each.encode()) for each in arrays if each.array is not None}, chosen
         )
         findings += _output(judge, after, steps, expected)
     values = {argument.name: argument.decode(data) for argument in arrays for data, _ in [after[argument.name]]}
@@ -120,6 +133,27 @@ def trace(
     )
     counts = _counts(tape, log, prod(block), time.perf_counter() - started)
     return Trace(function.name, tuple(findings), tuple(notes), values, counts, conflicts, checked, judge, file)
+
+
+def _with_metadata(
+    argument: Argument, others: Sequence[Argument], steps: Sequence[product.Formula], seed: int
+) -> Argument:
+    """An argument that is metadata of a sparse one and has no values with such that choose columns."""
+    factors = [factor for step in steps for term in step.terms for factor in term.factors]
+    of = next((factor.name for factor in factors if argument.name and factor.metadata == argument.name), None)
+    stored = next((each for each in others if each.name == of), None)
+    if stored is None or argument.array is not None or not argument.pointer or not stored.pointer:
+        return argument
+    random, columns = np.random.default_rng(seed), 2 * stored.shape[-1]
+    array = product.random_metadata(argument.shape, argument.bits, columns, argument.name, random)
+    return replace(argument, array=array)
+
+
+def _codes(argument: Argument) -> Array:
+    """The elements of an array as unsigned numbers."""
+    if argument.array is None:
+        raise LanemapError(f"{argument.name} is metadata, and is given no values", "arg")
+    return argument.encode().view(f"u{argument.bits // 8}").reshape(argument.shape)
 
 
 class _Symbols(NamedTuple):
@@ -242,18 +276,18 @@ def _wrong(judge: Judge, number: int, wrong: Array, ids: Array, values: Array, w
     labels = judge.labels(ids[flat])
     place = np.stack(np.unravel_index(flat, wrong.shape), axis=-1)
     rank = place.shape[1]
-    target = judge.names.index(next(iter(reversed([judge.name(number), *judge._like(judge.name(number))]))))
+    target = judge.origin(judge.name(number))
     known = (labels.array == target) & (labels.place[:, :rank] != ANY).all(axis=-1)
     elsewhere = known & (labels.place[:, :rank] != place).any(axis=-1)
     words = f"{judge.name(number)}: {len(flat)} of {wrong.size} elements are wrong"
     details, at, kind = list[str](), 0, "sum"
     first = int(np.argmax(elsewhere))
     other = labels.place[first]
-    if elsewhere.any() and judge.sum_words(number, other[:rank].tolist(), int(ids[flat[first]])) in ("", RIGHT):
+    if elsewhere.any() and sums.words(judge, number, other[:rank].tolist(), int(ids[flat[first]])) in ("", sums.RIGHT):
         at, kind = first, "store"
         subject = f"{judge.element(number, place[at])} has the sum of {judge.element(number, other)}"
         details.append(f"{subject}; so for {np.count_nonzero(elsewhere)} of {wrong.size} elements")
-    elif own := judge.sum_words(number, place[at].tolist(), int(ids[flat[at]])):
+    elif own := sums.words(judge, number, place[at].tolist(), int(ids[flat[at]])):
         details.append(own)
     value = tuple(place[at].tolist())
     details.append(f"{judge.element(number, value)} is {values[value]:g}, and must be {wanted[value]:g}")

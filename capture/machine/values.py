@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -152,13 +153,26 @@ class Held(NamedTuple):
 
 @cache
 def held(fragment: Fragment) -> Held:
-    """The arrays of a fragment. Raises LanemapError where it lacks cells."""
+    """The arrays of a fragment. Raises LanemapError where it lacks cells.
+
+    Of a sparse A the columns are those of windows, and no cell has a slot before metadata chooses it.
+    """
     cells = values.places(fragment)
+    if fragment.windowed:
+        return Held(fragment, *cells, np.zeros(0, np.intp))
     slot = np.full((fragment.computations, *fragment.dimensions), -1)
     slot[cells] = np.arange(len(fragment.table))
     if (slot < 0).any() or len(fragment.table) != slot.size * copies(*fragment.key[:4]):
         raise LanemapError(f"{fragment.source} does not have all elements of {fragment}")
     return Held(fragment, *cells, slot)
+
+
+def scattered(slots: Array, layout: Held, columns: Array) -> Array:
+    """Matrices (groups, computations, rows, columns) of the slots of a sparse A, 0 where nothing is stored."""
+    fragment = layout.fragment
+    matrices = np.zeros((len(slots), fragment.computations, *fragment.dimensions), slots.dtype)
+    matrices[np.arange(len(slots))[:, None], layout.computation, layout.row, columns] = slots
+    return matrices
 
 
 class Join(NamedTuple):
@@ -173,7 +187,9 @@ class Execution(NamedTuple):
     """One execution of a tensor instruction, by some warps or warpgroups.
 
     ``warps`` has the block and the first warp of each, ``held`` the origins (groups, slots) of operands, and
-    ``layouts`` which cell each slot is of. Its nodes are the slots of D.
+    ``layouts`` which cell each slot is of. Its nodes are the slots of D. Of a sparse A, ``columns`` (groups, slots) are
+    those that metadata chose, and ``metadata`` has the origins of that. ``scales`` are the origins of block scales
+    (groups, rows of A or columns of B, blocks) by role.
     """
 
     form: Form
@@ -181,6 +197,26 @@ class Execution(NamedTuple):
     warps: Array
     held: Mapping[str, Array]
     layouts: Mapping[str, Held]
+    columns: Array | None = None
+    metadata: Array | None = None
+    scales: Mapping[str, Array] = MappingProxyType({})
+
+    def cells(self, role: str, groups: slice = slice(None)) -> Array:
+        """The origins of an operand as matrices (groups, computations, rows, columns)."""
+        layout, ids = self.layouts[role], self.held[role][groups]
+        if role != "A" or self.columns is None:
+            return np.asarray(ids[:, layout.slot])
+        return scattered(ids, layout, self.columns[groups])
+
+    def factors(self, group: int, cell: tuple[int, int, int]) -> Array:
+        """The origins (K, factors) of what is multiplied for a computation, row and column."""
+        computation, row, col = cell
+        only = slice(group, group + 1)
+        pair = [self.cells("A", only)[0, computation, row], self.cells("B", only)[0, computation, :, col]]
+        for role, scales in self.scales.items():
+            own = scales[group, row if role == "SFA" else col]
+            pair.append(own.repeat(len(pair[0]) // len(own)))
+        return np.stack(pair, axis=1)
 
 
 class Tape:

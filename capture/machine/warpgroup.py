@@ -19,9 +19,11 @@ from ...db.layout.fragment import Fragment
 from ...db.layout.shared import places, read, shared
 from ...db.text import spans
 from .. import values
+from . import sparse
 from .order import WGMMA
 from .parse import Function, Number, Statement, Vector
 from .schedule import Machine, Step, Unknown
+from .sparse import Chosen
 from .tensor import bits_of, exact, origins, registers_of, results, whole_groups
 from .values import UNSET, ActiveThreads, Execution, Held, Register, held, whole
 
@@ -56,23 +58,29 @@ _ORDERING = ("fence", "commit_group", "wait_group")
 
 @cache
 def _forms() -> Mapping[str, Form]:
-    return {form.mnemonic: form for form in forms("wgmma")}
+    return {form.mnemonic: form for name in ("wgmma", "wgmma.sp") for form in forms(name)}
 
 
 class _Matrix(NamedTuple):
-    """A or B of some warpgroups: numbers (groups, rows, columns), the origin of each slot, and the cells of slots."""
+    """A or B of some warpgroups: numbers (groups, rows, columns), the origin of each slot, and the cells of slots.
+
+    Of a sparse A, ``chosen`` has the columns that metadata chose.
+    """
 
     numbers: Array
     ids: Array
     layout: Held
+    chosen: Chosen | None = None
 
 
 def _multiply(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """wgmma.mma_async: D = A x B, or D = A x B + D where a predicate says so (9.7.17.5.2)."""
+    """wgmma.mma_async: D = A x B, or D = A x B + D where a predicate says so; A may be sparse (9.7.17.5.2)."""
     form = _forms().get(instruction.opcode)
     if form is None:
         raise Unknown(f"{instruction.opcode} is not known")
-    to, from_, other, adds, *rest = instruction.operands
+    to, from_, other, *more = instruction.operands
+    described, more = (more[:2], more[2:]) if form.sparse else ([], more)
+    adds, *rest = more
     d = registers_of(machine, to, form, "D", function)
     a = registers_of(machine, from_, form, "A", function) if isinstance(from_, Vector) else []
     signs, turns = ([], rest) if form.d == "s32" else (rest[:2], rest[2:])
@@ -85,15 +93,31 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
     keep = machine.register(adds, "pred", function)
     layout, kind = held(machine.layouts(form.key("D"))), exact(form.d)
     of_a = held(machine.layouts(form.key("A"))) if a else None
+    choose = sparse.metadata(machine, form, described, function) if form.sparse else None
 
     def in_registers(threads: Array) -> _Matrix:
         assert of_a is not None
-        numbers = values.read_registers(form.operand("A"), bits_of(a, threads)).astype(kind)
-        return _Matrix(numbers[:, of_a.slot[0]], origins(machine, a, threads, form.operand("A").slots), of_a)
+        slots = values.read_registers(form.operand("A"), bits_of(a, threads)).astype(kind)
+        chosen = choose(threads, of_a.fragment) if choose else None
+        ids = origins(machine, a, threads, form.operand("A").slots)
+        return _Matrix(sparse.gathered(slots, of_a, chosen)[:, 0], ids, of_a, chosen)
+
+    def in_memory(role: str, threads: Array) -> _Matrix:
+        side = _in_memory(machine, form, role, major[role], words[role], threads)
+        if role == "B" or choose is None:
+            return side
+        # Memory has what is stored of each line, and the layout the windows of its slots.
+        lines, rule, layout = values.stored_a(form), form.sparsity, side.layout
+        place = layout.col // rule.width * rule.fields * rule.group + layout.col % rule.width
+        at = layout.row * side.numbers.shape[2] + place
+        columns, metadata = choose(threads, lines)
+        chosen = Chosen(columns[:, at], metadata[:, at])
+        slots, ids = (each[:, layout.row, place] for each in (side.numbers, side.ids))
+        return _Matrix(sparse.gathered(slots.astype(kind), layout, chosen)[:, 0], ids, layout, chosen)
 
     def step(group: ActiveThreads) -> None:
         threads = whole_groups(machine, group, WARPGROUP)
-        sides = {role: _in_memory(machine, form, role, major[role], words[role], threads) for role in words}
+        sides = {role: in_memory(role, threads) for role in words}
         if a:
             sides["A"] = in_registers(threads)
         numbers = {role: side.numbers.astype(kind) for role, side in sides.items()}
@@ -106,7 +130,9 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
         ids["C"] = np.where(adding, origins(machine, d, threads, form.operand("D").slots), 0)
         product = values.multiply(form, numbers["A"], numbers["B"]) + before
         layouts = {role: side.layout for role, side in sides.items()} | {"C": layout, "D": layout}
-        execution = Execution(form, instruction.place, machine.warp_names(threads[:, 0]), ids, layouts)
+        chosen, names = sides["A"].chosen, machine.warp_names(threads[:, 0])
+        by = chosen and chosen.columns, chosen and chosen.ids
+        execution = Execution(form, instruction.place, names, ids, layouts, *by)
         results(machine, d, threads, product[:, None], execution, group)
         warps = np.unique(threads // WARP)
         if len(unfenced := machine.flights.unfenced(warps)):
@@ -153,4 +179,6 @@ def _in_memory(machine: Machine, form: Form, role: str, major: str, word: Regist
     machine.reads(memory, index.ravel(), width, np.repeat(threads[:, 0], index[0].size), by=WGMMA)
     if role == "B":
         numbers, ids = numbers.swapaxes(1, 2), ids.swapaxes(1, 2)
+    if layout.fragment.windowed:
+        return _Matrix(numbers, ids, layout)
     return _Matrix(numbers, ids[:, layout.row, layout.col], layout)

@@ -16,8 +16,10 @@ from lanemap.db.isa.forms import forms
 from ..capture.tables import at_random
 from .conftest import documented
 
-FORMS = [form for form in forms("mma") if form.scale is None]
-FORMS += [form for form in forms("wgmma") if form.shape.startswith("m64n64k") and form.captured]
+FORMS = [form for name in ("mma", "mma.sp") for form in forms(name)]
+FORMS += [
+    form for name in ("wgmma", "wgmma.sp") for form in forms(name) if form.shape.startswith("m64n64k") and form.captured
+]
 FORMS += [form for form in forms("wmma") if form.a not in ("s4", "u4", "b1") or not form.role]
 FORMS += [form for name in ("ldmatrix", "stmatrix") for form in forms(name) if form.shape == "m8n8"] + [
     *forms("movmatrix")
@@ -53,10 +55,9 @@ SOME = [form if not number % 7 else pytest.param(form, marks=pytest.mark.slow) f
 
 @pytest.mark.parametrize("form", SOME, ids=str)
 def test_an_instruction_does_what_the_table_says(form):
-    # Four products in a warp are no random table; movmatrix gets its source from ldmatrix.
-    table = (
-        documented() if form.name == "mma" and form.shape == "m8n8k4" else at_random([*forms("ldmatrix", "m8n8"), form])
-    )
+    # Four products in a warp are no random table; movmatrix gets its source from ldmatrix, and scales are documented.
+    quads = form.name == "mma" and form.shape == "m8n8k4"
+    table = documented() | ({} if quads else at_random([*forms("ldmatrix", "m8n8"), form]))
     random = np.random.default_rng(0)
     for kernel in kernels(form):
         patterns = {port.name: _random(kernel, port, table, random, 4) for port in kernel.inputs}

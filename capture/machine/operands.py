@@ -1,0 +1,296 @@
+"""What the operands of a tensor instruction hold, compared with themselves and with what they must hold."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...db.compare.difference import difference
+from ...db.layout.algebra import Array
+from ...db.layout.fragment import NOT_CITED, Fragment
+from .labels import ANY, Labelling, Labels
+from .product import Factor
+from .values import Execution, Held
+
+#: What tables call a register.
+_REG = re.compile(r"\breg(s?)\b")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Something that is wrong: in one sentence, with the place in the kernel and what else there is to say.
+
+    ``kind`` is what a program asks for: operand, pairing, sum, store, unwritten, or that of a fault. ``operand`` names
+    an operand that is wrong: its role, the execution, the warp.
+    """
+
+    kind: str
+    words: str
+    place: str = ""
+    details: tuple[str, ...] = ()
+    count: int = 1
+    operand: tuple[str, int, int] | None = None
+
+    def __str__(self) -> str:
+        return "\n".join([self.words, *(f"  {line}" for line in self.details)])
+
+
+class Contraction(NamedTuple):
+    """Two factors that a step multiplies, with the indices that both have and the left side lacks."""
+
+    step: int
+    left: Factor
+    right: Factor
+    summed: tuple[str, ...]
+
+    def free(self, factor: Factor) -> tuple[str, ...]:
+        """The indices of a factor that are not summed over."""
+        return tuple(name for name in factor.indices if name not in self.summed)
+
+
+class Scaling(NamedTuple):
+    """The labels of block scales (groups, lines, blocks), those that they must have, and where they are others."""
+
+    held: Labels
+    meant: Labels
+    wrong: Array
+
+
+class Side:
+    """A or B of one execution: what its slots hold, as matrices (warps, computations, rows, columns)."""
+
+    def __init__(self, judge: Labelling, event: Execution, role: str) -> None:
+        self.judge, self.role = judge, role
+        self.layout: Held = event.layouts[role]
+        self.columns = event.columns if role == "A" else None
+        self.cells = judge.labels(event.cells(role))
+        known = self.cells.array[self.cells.array != ANY]
+        self.array = int(np.bincount(known).argmax()) if len(known) else ANY
+        if role == "B":  # K along the last axis, as in A
+            self.cells = Labels(self.cells.array.swapaxes(2, 3), self.cells.place.swapaxes(2, 3))
+        self.free: Array = np.zeros(0)
+        self.depth: Array = np.zeros(0)
+        self.factor = Factor("", ())
+        self.pair: Contraction | None = None
+
+    def follow(self, factor: Factor, pair: Contraction) -> None:
+        """Number the free and the summed indices that the cells hold."""
+        self.factor, self.pair = factor, pair
+        self.free = self.judge.flat(self.cells, factor, pair.free(factor))
+        self.depth = self.judge.flat(self.cells, factor, pair.summed)
+        foreign = (self.cells.array != ANY) & (self.cells.array != self.array)
+        # An element of another array is of no row and no column of this one.
+        self.free, self.depth = (np.where(foreign, -2 - self.cells.array, each) for each in (self.free, self.depth))
+
+    def consistent(self, *, either: bool = False) -> Array:
+        """For each warp, whether rows have one free index and columns one summed index each.
+
+        ``either``: one of the two will do if the other is a sum of a part of the row and one of the column.
+        """
+        free, depth = self._alike(self.free, 3), self._alike(self.depth, 2)
+        if not either:
+            return free & depth
+        return free & depth | depth & _additive(self.free) | free & _additive(self.depth)
+
+    @staticmethod
+    def _alike(values: Array, axis: int) -> Array:
+        low = np.where(values == ANY, np.iinfo(np.int64).max, values).min(axis=axis)
+        high = np.where(values == ANY, np.iinfo(np.int64).min, values).max(axis=axis)
+        return np.asarray((low >= high).all(axis=(1, 2)))
+
+    def depth_first(self) -> Array:
+        """The summed index of each column (warps, computations, K), of the first row that has one."""
+        return _first(self.depth, 2)
+
+    def at_depth(self, warp: int, column: int) -> Labels:
+        """The label of a cell in a column."""
+        computation, at = divmod(column, self.depth.shape[3])
+        row = int(np.argmax(self.depth[warp, computation, :, at] != ANY))
+        return self.cells.of((warp, computation, row, at))
+
+    def first(self, computation: Array, row: Array) -> Labels:
+        """The label of each row, of the first cell that has one (warps, slots of D)."""
+        at = (self.cells.array != ANY).argmax(axis=3)
+        warps = np.arange(len(at))[:, None]
+        return self.cells.of((warps, computation, row, at[:, computation, row]))
+
+    def held_by(self, warp: int) -> Held:
+        """The layout, where metadata chose columns with those that it chose for a warp."""
+        if self.columns is None:
+            return self.layout
+        table = self.layout.fragment.table.copy()
+        table["col"] = table["col_last"] = self.columns[warp]
+        return self.layout._replace(
+            fragment=replace(self.layout.fragment, elements=table), col=table["col"].astype(np.intp)
+        )
+
+    def meant(self, warp: int, depth: Array | None) -> tuple[Array, Array]:
+        """What each row and each column of a warp's operand must hold: K as its partner says, or else ascending."""
+        free, own = self.free[warp], self.depth[warp]
+        columns = _ascending(own, 1) if depth is None or (depth == ANY).all() else depth
+        rows = _first(np.where(own == columns[:, None, :], free, ANY)[None], 3)[0]
+        return np.where(rows == ANY, _ascending(free, 2), rows), columns
+
+    def metadata(self, event: Execution) -> Array:
+        """Where the metadata that chose the column of a slot (groups, slots) is that of another element.
+
+        Where rows of A themselves hold elements of several rows, that is what is wrong.
+        """
+        if event.metadata is None or self.columns is None or not self.factor.metadata:
+            return np.zeros((len(event.warps), 1), bool)
+        held, meant = self._metadata(event)
+        rows = self._alike(self.free, 3)[:, None]
+        return np.asarray(rows & (meant.array != ANY) & (held.array != ANY) & _differ(held, meant))
+
+    def _metadata(self, event: Execution) -> tuple[Labels, Labels]:
+        """The labels of the metadata of each slot, and those that it must have by the row and the column."""
+        assert event.metadata is not None
+        judge, own = self.judge, self.judge.labels(event.held["A"])
+        number = judge.names.index(self.factor.metadata)
+        place = np.full_like(own.place, ANY)
+        place[..., 0] = own.place[..., 0]
+        place[..., 1] = own.place[..., 1] // (judge.extents[self.factor.indices[-1]] // judge.shapes[number][-1])
+        return judge.labels(event.metadata), Labels(np.where(own.array == self.array, number, ANY), place)
+
+    def astray(self, event: Execution, warp: int, wrong: Array) -> tuple[str, ...]:
+        """Which metadata a warp has instead of which, in words."""
+        held, meant = self._metadata(event)
+        slot = int(np.argmax(wrong[warp]))
+        has, must = (self.judge.element(*each.one((warp, slot))) for each in (held, meant))
+        own = self.judge.element(*self.judge.labels(event.held["A"]).one((warp, slot)))
+        count = f"{np.count_nonzero(wrong[warp])} of {wrong.shape[1]} slots of A"
+        return (f"the column of {own} is chosen by {has}, must be by {must}  ({count})",)
+
+    def scales(self, event: Execution) -> Scaling:
+        """What scales the blocks of the lines, and what must: the factor of the term that counts the same free index.
+
+        Nothing is wrong where the product has no such factor, or where a scale cannot be followed.
+        """
+        judge, ids = self.judge, event.scales.get(f"SF{self.role}", np.zeros((len(event.warps), 1, 1), np.int32))
+        held = judge.labels(ids)
+        meant = Labels(np.full_like(held.array, ANY), np.full_like(held.place, ANY))
+        factor = self._scale()
+        if factor is not None and event.scales:
+            blocks = ids.shape[2]
+            array = self.cells.array[:, 0].reshape(*ids.shape, -1)
+            at = (array != ANY).argmax(axis=3)[..., None] + np.arange(blocks)[:, None] * array.shape[3]
+            place = np.take_along_axis(self.cells.place[:, 0], at.reshape(*ids.shape[:2], -1, 1), axis=2)
+            known = (array != ANY).any(axis=3) & (held.array != ANY)
+            for axis, (name, share) in enumerate(zip(factor.indices, factor.shares, strict=True)):
+                meant.place[..., axis] = place[..., self.factor.indices.index(name)] // share
+            meant.array[known] = judge.names.index(factor.name)
+        return Scaling(held, meant, (meant.array != ANY) & _differ(held, meant))
+
+    def _scale(self) -> Factor | None:
+        """The factor that scales blocks of this one."""
+        assert self.pair is not None
+        indices = {*self.factor.indices}
+        factors = [factor for term in self.judge.steps[self.pair.step].terms for factor in term.factors]
+        return next((each for each in factors if each.shares and {*each.indices} <= indices), None)
+
+    def misscaled(self, warp: int, of: Scaling) -> tuple[str, ...]:
+        """Which scales a warp has instead of which, in words."""
+        line, block = np.unravel_index(int(np.argmax(of.wrong[warp])), of.wrong.shape[1:])
+        has, must = (self.judge.element(*each.one((warp, line, block))) for each in (of.held, of.meant))
+        name = "row" if self.role == "A" else "column"
+        count = f"{np.count_nonzero(of.wrong[warp])} of {of.wrong[warp].size} scales"
+        return (f"block {block} of {name} {line} is scaled by {has}, must be by {must}  ({count})",)
+
+    def explain(self, warp: int, depth: Array | None, name: str, place: str) -> Diagnostic:
+        """What a warp's operand holds instead of what it must."""
+        free, held_depth = self.free[warp], self.depth[warp]
+        rows, columns = self.meant(warp, depth)
+        known = (free != ANY) & (held_depth != ANY) & (rows[:, :, None] != ANY) & (columns[:, None, :] != ANY)
+        wrong = known & ((free != rows[:, :, None]) | (held_depth != columns[:, None, :]))
+        if self.role == "B":
+            wrong = wrong.swapaxes(1, 2)
+        layout = self.held_by(warp)
+        at_slot = wrong[layout.computation, layout.row, layout.col]
+        slots = np.flatnonzero(at_slot)
+        words = "slots hold other elements than the rest of their rows and columns"
+        if len(slots) == 0:
+            return Diagnostic("operand", f"{name}: {words}", place)
+        relative = self.relative(warp, rows, columns)
+        if relative is not None:
+            words = _words(relative, layout.fragment) or words
+        slot = int(slots[0])
+        computation, row, col = (int(part[slot]) for part in (layout.computation, layout.row, layout.col))
+        line, column = (row, col) if self.role == "A" else (col, row)
+        own = self.cells.of((warp, computation, line, column))
+        index = [ANY] * self.judge.axes
+        assert self.pair is not None
+        for names, number in ((self.pair.free(self.factor), rows), (self.pair.summed, columns)):
+            value = int(number[computation, line if number is rows else column])
+            sizes = [self.judge.extents[each] for each in names]
+            for each, part in zip(names, np.unravel_index(value, sizes) if names else (), strict=True):
+                index[self.factor.indices.index(each)] = int(part)
+        table = layout.fragment.table[slot]
+        spot = f"lane {table['lane']} register {table['reg']} slot {table['slot']}"
+        if layout.fragment.tile:
+            spot = f"row {row} column {col} of what the descriptor reads"
+        has = self.judge.element(int(own.array), own.place.tolist())
+        line_ = f"{spot} holds {has}, must hold {self.judge.element(self.array, index)}"
+        return Diagnostic("operand", f"{name}: {words}", place, (f"{line_}  ({len(slots)} of {len(at_slot)} slots)",))
+
+    def relative(self, warp: int, rows: Array, columns: Array) -> Fragment | None:
+        """What the operand holds as a fragment, whose rows and columns are those that should hold it."""
+        free, depth = self.free[warp], self.depth[warp]
+        layout = self.held_by(warp)
+        table = layout.fragment.table.copy()
+        lines = layout.row if self.role == "A" else layout.col
+        depths = layout.col if self.role == "A" else layout.row
+        for slot in range(len(table)):
+            computation, line, column = int(layout.computation[slot]), int(lines[slot]), int(depths[slot])
+            row = np.flatnonzero(rows[computation] == free[computation, line, column])
+            col = np.flatnonzero(columns[computation] == depth[computation, line, column])
+            if len(row) != 1 or len(col) != 1:
+                return None
+            place = (int(row[0]), int(col[0])) if self.role == "A" else (int(col[0]), int(row[0]))
+            table[slot]["row"], table[slot]["col"] = place
+            table[slot]["col_last"] = place[1]
+        fragment = layout.fragment
+        return replace(fragment, elements=table, status="traced", source="trace", citation=NOT_CITED)
+
+
+def _words(traced: Fragment, true: Fragment) -> str:
+    """How what an operand holds differs from what it must hold."""
+    one, other = traced.table, true.table
+    rows, columns = (
+        (one[a] == other[a] - other[a] % 8 + other[b] % 8).all() for a, b in (("row", "col"), ("col", "row"))
+    )
+    if rows and columns:
+        return "blocks of 8 x 8 are transposed"
+    return _REG.sub(r"register\1", difference(traced, true).words)
+
+
+def _differ(one: Labels, other: Labels) -> Array:
+    """Where two labels are not of one element; what is not known may be any."""
+    known = (one.place != ANY) & (other.place != ANY)
+    return np.asarray((one.array != other.array) | (known & (one.place != other.place)).any(axis=-1))
+
+
+def _first(values: Array, axis: int) -> Array:
+    """The first value along an axis that is known."""
+    at = (values != ANY).argmax(axis=axis, keepdims=True)
+    return np.asarray(np.take_along_axis(values, at, axis=axis).squeeze(axis))
+
+
+def _ascending(values: Array, axis: int) -> Array:
+    """What each line along an axis must hold where nothing else says it: ascending numbers, where they are enough."""
+    first: Array = _first(values[None], axis + 1)[0]
+    for computation, line in enumerate(first):
+        known = np.unique(values[computation][values[computation] > ANY])
+        if len(known) == len(line):
+            first[computation] = known
+    return first
+
+
+def _additive(values: Array) -> Array:
+    """Whether each cell is a part of its row plus a part of its column; unknown cells are as if they were."""
+    base = values[:, :, :1, :1]
+    guess = values[:, :, :, :1] + values[:, :, :1, :] - base
+    good = (values == guess) | (values == ANY) | (guess == ANY)
+    return np.asarray(good.all(axis=(1, 2, 3)))
