@@ -25,8 +25,8 @@ Rows come as frames; other results have ``frame()`` and show themselves in a not
 reads a table or a capture, and ``measure`` and ``write_capture`` make a capture; ``forms`` are what it measures, and
 ``write_kernels`` writes how. ``shipped_capture`` is one that ships, ``shipped_names`` what all that ships is called,
 and ``shipped_mappings`` what ``import_layouts`` knows of libraries. What cannot be done raises ``LanemapError``, one
-line that says what would be right; ``AbsentError`` where something is not there, ``NoRowsError`` where it is drawn
-only, ``UnavailableError`` where the database cannot be read.
+line that says what would be right; ``AbsentError`` where something is not there, ``NoRowsError`` where it is
+figure-only, ``UnavailableError`` where the database cannot be read.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Database:
             >>> [each.major for each in db.operand("m8n8k4 f16 A")]
             ['row', 'col']
 
-        They have elements, unless ``rows`` says that those will do that a document only draws. ``rows(row=9, col=3)``
+        They have elements, unless ``rows`` is false: then figure-only ones will do. ``rows(row=9, col=3)``
         are their elements in a place, and ``remarks`` say how they differ from what was asked for.
         """
         look_up = lookup.operand_with_rows if rows else lookup.one_operand
@@ -413,12 +413,12 @@ class Database:
         shipped = self.reader.shipped()
         found = crosscheck.judge(judged, every, *filter(None, [query]), shipped=shipped)
         if unjudged := [result.key for results in found.unjudged.values() for result in results]:
-            head["Not judged"] = f"{counted(len(unjudged), 'fragment')}, for which no evidence has elements"
+            head["Unjudged"] = f"{counted(len(unjudged), 'fragment')}, for which no evidence has elements"
             own = {source.name for source in judged}
             others = (other.name for other in found.others if {part.key for part in other.with_rows} & {*unjudged})
             if holder := next((name for name in others if name not in own), None):
                 command = shlex.join(("lanemap", "diff", sources[0], holder))
-                head["Not judged"] += f"; {holder} has some of them, and cannot judge them: {command}"
+                head["Unjudged"] += f"; {holder} has some of them, and cannot judge them: {command}"
         return defect.Report(defect.defects(judged, every, findings, query, shipped=shipped), head)
 
     def _side(self, side: str | PathLike[str] | Source) -> Sequence[Source]:
@@ -430,6 +430,11 @@ class Database:
         available = self.names("source")
         if isinstance(side, str) and (matching := with_name(available, side)):
             return read_sources(self.reader, *matching)
+        if side == "-":
+            raise LanemapError("stdin is no side of a comparison: write the table to a file, and name that")
+        if str(side).lower().endswith(".toml"):
+            words = f"{side} is a mapping: load it with lanemap import python {side}"
+            raise LanemapError(f"{words}, and compare the source that it makes")
         if not named_file(side, "a source or a file").exists():
             from .db.isa.not_found import source_names
 
@@ -990,7 +995,7 @@ def _text(fragments: Fragments, room: int = 80, *, by: str = "element", whole: b
 
 
 Fragment.draw = _draw
-# Without rows a notebook shows its name.
+# A notebook shows the name of a figure-only one.
 Fragment._repr_html_ = lambda fragment: _draw(fragment)._repr_html_() if fragment.has_rows else None
 Fragments.text = _text
 Fragments._repr_html_ = lambda fragments: "".join(filter(None, (each._repr_html_() for each in fragments))) or None

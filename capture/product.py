@@ -8,7 +8,7 @@ vectors themselves are written by moving only one index from one valid value to 
 
 A product does not change when K is permuted alike in A and B, M alike in A, C and D, or N alike in B, C and D. The
 measurement is unique up to that, and the declared anchor fixes the rest: rows and columns are those of the documented
-D; the order along K is the one that agrees most with the documented B, or if that is only drawn, with the documented
+D; the order along K is the one that agrees most with the documented B, or if that is figure-only, with the documented
 windows of A, whose chunks are stored in the order of their slots. Within a chunk, index values name the columns. A
 document is no anchor if most of the slots to which it gives one place contradict it.
 """

@@ -8,12 +8,16 @@ import re
 import signal
 import sys
 from copy import copy
+from difflib import get_close_matches
 from importlib import import_module
+from itertools import takewhile
+from typing import Any
 
 import typer
 
-from .. import LanemapError, NoRowsError
+from .. import LanemapError, NoRowsError, Query
 from ..db import interruption
+from ..db.text import either
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
 from .options import described, option
 
@@ -35,9 +39,13 @@ _MODULES = {name: module for module, names in _COMMANDS.items() for name in name
 #: What typer raises where the command line is used wrongly: an exception of its own, or before 0.29 one of click.
 _BAD_USAGE: type[Exception] = typer.BadParameter.__mro__[2]
 
+#: What people mean by options that a command lacks, where it has the other.
+_MEANT = {"--source": "--against", "--thread": "--lane", "--register": "--reg", "--dtype": "--type"}
+
 #: How typer says that the command line is wrong, and how Lanemap does.
 _WORDS = {
-    r"No such option: (\S+) \(Possible options: (.+)\)": r"no option \1: did you mean one of \2?",
+    r"No such command '(\S+)'\. Did you mean (.+)\?": r"no command \1: did you mean \2?",
+    r"No such command '(\S+)'\.": r"no command \1",
     r"Got unexpected extra arguments?\S* \((.+)\)": r"unexpected argument: \1",
     r"\.$": "",
 }
@@ -64,12 +72,7 @@ def main() -> None:
         code = application(*sys.argv[1:2])(standalone_mode=False)
         sys.stdout.flush()
     except _BAD_USAGE as error:
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context else "lanemap"
-        words = getattr(error, "format_message", error.__str__)().replace("Value error, ", "")
-        for theirs, ours in _WORDS.items():
-            words = re.sub(theirs, ours, words)
-        code = complain(f"{words[:1].lower()}{words[1:]} (see {command} --help)")
+        code = complain(_usage(error))
     except NoRowsError as error:
         from ..ingest import importing
 
@@ -91,6 +94,28 @@ def main() -> None:
             raise
         code = INTERRUPTED  # an extension that is interrupted while it is imported raises an error of its own
     sys.exit(code or OK)
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with a command line, and what would be right."""
+    context: Any = getattr(error, "ctx", None)
+    words = getattr(error, "format_message", error.__str__)().replace("Value error, ", "")
+    for theirs, ours in _WORDS.items():
+        words = re.sub(theirs, ours, words)
+    if hasattr(error, "possibilities"):  # those of typer may have nothing in common with the option
+        known = [flag for parameter in context.command.params for flag in parameter.opts]
+        name = str(error.option_name)
+        meant = [_MEANT[name]] if _MEANT.get(name) in known else get_close_matches(name, known, 2, 0.7)
+        words = f"no option {name}" + (f": did you mean {either(meant)}?" if meant else "")
+    elif words.startswith("no command ") and not words.endswith("?"):
+        given = [*takewhile(lambda word: not word.startswith("-"), sys.argv[1:])]
+        try:
+            if Query.parse(given).forms:
+                words += f": lanemap show {' '.join(given)} draws it, and lanemap find looks up an element"
+        except LanemapError as why:
+            words = str(why)
+    command = context.command_path if context else "lanemap"
+    return f"{words[:1].lower()}{words[1:]} (see {command} --help)"
 
 
 def application(command: str | None = None) -> typer.Typer:

@@ -80,9 +80,9 @@ def export(
 
     The words name an operand or an instruction, as for show; the options select from everything. The layouts are of
     the source that look-ups read: --source names another one, and --source all is every source. A dataset is a folder
-    of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table. A notation has what
-    that source only draws as it was measured, names the source of each fragment, and is compared with every row before
-    it is written. Exit code 1: it cannot express some of the fragments; 2: it can express none.
+    of Parquet files by source and instruction, which DuckDB, Spark and pandas read as one table. A notation has
+    measured rows where that source is figure-only, names the source of each fragment, and is compared with every row
+    before it is written. Exit code 1: it cannot express some of the fragments; 2: it can express none.
     """
     if operand and (shape or type or role):
         raise LanemapError("name the operand either by words or by --shape, --type and --role")

@@ -128,8 +128,8 @@ def decode(
     """
     named = [*takewhile(lambda token: not re.fullmatch(r"-|[+-]?\d.*", token), operand)]
     words, query = operand[len(named) :], Query.parse(named)
-    if bool(words) == bool(columns):
-        raise LanemapError("give words of metadata, as in 0x44444444, or --columns FILE for the way back")
+    if words and columns:
+        raise LanemapError("give words of metadata, or --columns FILE for the way back, not both")
     with open_database(db) as database:
         if columns:
             metadata = database.encode(query, _table(columns), selector=selector, source=source)

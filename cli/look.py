@@ -22,10 +22,11 @@ def find(operand: Operand, format: Format = Format.TABLE, db: str | None = None,
     """
     which: dict[str, Any] = {**where}
     place = {name: which.pop(name) for name in Place.__annotations__}
-    if all(value is None for value in place.values()):
-        raise LanemapError("say where to look: --row and --col, or --lane, --reg and --slot, or some of them")
     with open_database(db) as database:
         fragments = database.operand(Query.parse(operand, **which))
+        if all(value is None for value in place.values()):
+            words = "say where to look: --row and --col, or --lane, --reg and --slot, or some of them"
+            raise LanemapError(f"{words}; lanemap show draws the whole operand")
         remark(fragments.remarks)
         rows = fragments.rows(**place)
         write_rows(narrow(rows) if format is Format.TABLE else rows, format)
@@ -48,7 +49,7 @@ def show(
 
     In a list of operands, matrix is rows x columns; a lane has regs registers of so many bits, with slots elements in
     each. Below it, rows are the elements that look-ups show; a verdict says how those of another source compare with
-    them, figure-only is what a source only draws, and unstated what it neither states nor draws.
+    them, figure-only is what a source has in a figure and no formula, and unstated what it has in neither.
     """
     query = Query.parse(operand, **which)
     with open_database(db) as database:
@@ -90,8 +91,8 @@ def list_(
     A fragment is one operand of an instruction as one source has it. Without --instruction, --shape, --type or --role a
     table has a line per instruction; with one of them, and in other formats, a row per operand. regs is how many
     registers of a lane hold it, and slots how many elements each of these has; of says which selector, major or
-    qualifiers it is of. status is how the source knows it; a figure-only fragment is drawn and has no rows, and an
-    unstated one is not even drawn. Rows are elements: lane, reg, slot and the row and col that they hold. Findings are
+    qualifiers it is of. status is how the source knows it; a figure-only fragment has a figure and no rows, and an
+    unstated one not even a figure. Rows are elements: lane, reg, slot and the row and col that they hold. Findings are
     what is wrong in the rows of a fragment.
     """
     filters = {"instruction": instruction, "shape": shape, "type": type, "role": role}
@@ -105,7 +106,7 @@ def list_(
             rows = database.list(what, *queries)
         elif format is Format.TABLE and not any(filters.values()):
             rows = database.list("instructions", *queries)
-            drawn = "without_rows counts what is named without its elements"
+            drawn = "without_rows counts figure-only and unstated fragments"
             remark(["one line per instruction: --instruction, --shape, --type or --role lists operands", drawn])
         else:
             rows = database.list("operands", *queries)

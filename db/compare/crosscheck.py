@@ -113,7 +113,7 @@ class Check(Tabular):
 
     @property
     def exit_code(self) -> int:
-        """What the command exits with: 1 where something disagrees, or in ``diff`` where something is not judged."""
+        """What the command exits with: 1 where something disagrees, or in ``diff`` where something is unjudged."""
         return int(bool(self.unexplained or (self.unjudged and not self.sources)))
 
     @property
@@ -324,7 +324,7 @@ def check(
     shared = {
         side.name for comparison in explained if comparison.compared for side in (comparison.left, comparison.right)
     }
-    # A fragment that a document only draws is not misspelt.
+    # A figure-only fragment is not misspelt.
     documented = {fragment.key for source in documents for fragment in source.fragments}
     imported = [source for source in sources if source.kind == "import"]
     shared |= {source.name for source in imported if any(fragment.key in documented for fragment in source.fragments)}

@@ -32,7 +32,7 @@ class Known(StrEnum):
 
     CONTRADICTED = "contradicted"
     ERROR = "known error"
-    DRAWN = "drawn only"
+    DRAWN = "figure-only"
     IMPORTED = "imported"
     DOCUMENTED = "documented"
     MEASURED = "measured"

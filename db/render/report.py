@@ -114,7 +114,7 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
         if explained := groups(check.comparisons, kind):
             yield Details(str(kind).capitalize(), list(_alike(explained)), open=not is_check)
     if check.unjudged:
-        yield Details("Not judged", list(_unjudged(check, everything)), open=not is_check)
+        yield Details("Unjudged", list(_unjudged(check, everything)), open=not is_check)
     if (matrix or not is_check) and (one_sided := list(_one_sided(check))):
         yield Details("On one side only", one_sided, open=not is_check)
     sides = {side.name: side for comparison in check.comparisons for side in (comparison.left, comparison.right)}
@@ -132,7 +132,7 @@ def verdict(check: Check) -> str:
     agreed = "disagreed" if check.unexplained else agreed
     unjudged = sum(map(len, check.unjudged.values()))
     return f"{agreed}: {counted(check.compared, 'fragment')} compared, {check.unexplained} unexplained, " + (
-        f"{check.known} known" + (f", {unjudged} not judged" if unjudged else "")
+        f"{check.known} known" + (f", {unjudged} unjudged" if unjudged else "")
     )
 
 
@@ -166,7 +166,7 @@ def _standing(check: Check) -> Rows:
                 len(findings) - unsound,
             )
         )
-    columns = ("source", "fragments", "agree", "known", "different", "not judged", "findings", "known findings")
+    columns = ("source", "fragments", "agree", "known", "different", "unjudged", "findings", "known findings")
     return Rows(columns, rows).only(lambda column, values: column in ("agree", "different") or any(values))
 
 
@@ -261,7 +261,7 @@ def _alike(explained: Sequence[Group]) -> Iterator[Block]:
 
 
 def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
-    """The fragments that nothing can judge, by source, with the imports that also have those that nothing else has."""
+    """The unjudged fragments by source, with the imports that also have those that nothing else has."""
     pairs = ((fragment.key, source.name) for source in check.sources or check.others for fragment in source.with_rows)
     having = grouped(pairs, lambda pair: pair[0])
     for name, results in check.unjudged.items():

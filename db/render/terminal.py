@@ -44,8 +44,9 @@ def show(
             lines = narrowed([f"    {line}" for line in formula.splitlines()], width)
             console.print("\n".join(["", *lines]), soft_wrap=True)
         if not fragment.has_rows:
-            why = "neither states nor draws" if fragment.status == "unstated" else "only draws"
-            console.print(f"\nno rows: the document {why} this one")
+            unstated = "the document neither states nor draws it"
+            why = unstated if fragment.status == "unstated" else "the document has a figure of it and no formula"
+            console.print(f"\nno rows: {fragment.status}: {why}")
             continue
         view = View(whole=whole)
         grids = [by_lane(fragment, view)] if by == "lane" else [grid for (grid,) in by_element([fragment], view)]

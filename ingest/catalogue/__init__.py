@@ -23,7 +23,7 @@ headers that say it, and ``origin`` in every other file which one does. A sectio
 - ``lanes``, how many of them give something for each matrix where not all do;
 - ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read, or that the document
   has it in words; or ``same_as``, the file whose fragment of the same role and type it refers to; or neither, where
-  the document only draws it, or without ``figures`` says nothing; ``as_in`` is the section of another document that
+  it is figure-only, or without ``figures`` says nothing; ``as_in`` is the section of another document that
   it was taken from;
 - ``figures`` by number, with their anchors;
 - ``erratum``, where the printed formula is wrong: the corrected ``formula``, the ``reason`` and the ``evidence``. It is

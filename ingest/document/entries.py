@@ -175,7 +175,7 @@ class FragmentSection:
                 self.remarks.add(Kind.MENDED, self.place, line, text, f"{operand}: {common['mended']}")
         else:
             words = f"{operand} of {', '.join(chain.from_iterable(by_size.values()))}"
-            reason = f"only drawn, without a formula, in figure {' and '.join(layout.figures)}"
+            reason = f"figure-only: no formula beside figure {' and '.join(layout.figures)}"
             self.remarks.add(Kind.NOTE, self.place, line, words, reason)
         common = {key: value for key, value in common.items() if value is not None}
         for (registers, slots), alike_types in by_size.items():

@@ -81,7 +81,7 @@ def subject(title: str) -> Subject | None:
 
 
 def draws(title: str) -> bool:
-    """True for sections about instructions whose fragments the document only draws."""
+    """True for sections about instructions whose fragments are figure-only."""
     return bool(_DRAWING.search(title)) and not _FRAGMENTS.search(title)
 
 

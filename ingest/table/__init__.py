@@ -64,7 +64,7 @@ def load(path: str | Path) -> list[Imported]:
     """The sources of a CSV, Parquet or Arrow file, named by its column ``source`` or else by the file; or of a dataset.
 
     The title of a file without a digest ends in ``unsealed``: a changed value would go unnoticed. Nothing is left out
-    of a table. A finding says which sparse operands have no ``col_last``: nobody can judge what they claim.
+    of a table. A finding says which sparse operands have no ``col_last``: what they claim is unjudged.
 
     Raises:
         LanemapError: it is not such a table; the message says what is wrong, and in which fragment or row.

@@ -275,6 +275,8 @@ def _names(names: Sequence[str], path: Path) -> dict[str, str]:
             columns[name] = column
     lacking = [name for name in _required(columns.values()) if name not in columns.values()]
     if lacking:
+        if len(names) == 1 and (separator := next((mark for mark in ";\t" if mark in names[0]), None)):
+            raise LanemapError(f"{path} separates columns by {separator!r}: write commas between them")
         raise LanemapError(f"{path} lacks {', '.join(lacking)}: a table has the columns {', '.join(REQUIRED)}")
     return columns
 

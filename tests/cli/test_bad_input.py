@@ -67,8 +67,8 @@ import pytest
         (("diff", "/dev/zero", "ptx-isa-9.4"), ("/dev/zero is neither a file", "a source or a file")),
         (("find", "m16n8k32", "f16", "B", "--row", "0", "--source", "ptx-isa-9.4"), ("figure-only", "figure 124")),
         (("find",), ("missing argument 'SHAPE TYPE ROLE' (see", "lanemap find --help)")),
-        (("fnd",), ("no such command 'fnd'", "find")),
-        (("find", "--rwo", "1"), ("no option --rwo: did you mean one of ", "--row", "--row? (see")),
+        (("fnd",), ("no command fnd: did you mean 'find'?",)),
+        (("find", "--rwo", "1"), ("no option --rwo: did you mean --row",)),
         (("check", "one", "two"), ("unexpected argument: one two (see",)),
         (("find", "m16n8k16", "f16", "A", "--row", "x"), ("'x' is not a valid integer (see",)),
         (("list", "--format", "xml"), ("xml", "csv")),
@@ -147,6 +147,55 @@ def test_what_comes_from_outside_does_not_reach_the_terminal_or_a_formula(run):
     assert result.code == 2
     assert result.err.rstrip("\n").isprintable()
     assert run("sql", "SELECT 1 AS a, '-1' AS b, 'x' AS c", "-f", "csv").out.splitlines()[1] == "1,'-1,x"
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("check --source x", "no option --source: did you mean --against? (see "),
+        ("draw m16n8k16 f16 A --lanes 3", "no option --lanes: did you mean --lane? "),
+        ("find m16n8k16 f16 A --register 1", "no option --register: did you mean --reg? "),
+        ("export --accumulator f16", "no option --accumulator (see "),
+        ("m16n8k16 f16 A", "lanemap show m16n8k16 f16 A draws it, and lanemap find looks up an element"),
+        ("HMMA.16816.F32.BF16 --lane 3", "lanemap show HMMA.16816.F32.BF16 draws it"),
+        ("frobnicate", "no command frobnicate (see "),
+        ("find m16n8k16 f16 A", "say where to look: --row and --col"),
+        ("find m16n8k16 f16", "say which role of m16n8k16 f16: A, B, C, D"),
+        ("diff -", "stdin is no side of a comparison: write the table to a file"),
+        ("diff kernels.toml", "kernels.toml is a mapping: load it with lanemap import python kernels.toml"),
+    ],
+)
+def test_a_hint_is_what_was_meant_or_there_is_none(refused, command, hint):
+    refused(*command.split(), words=(hint,))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("find tcgen05.mma", "find tcgen05.mma f16 A", "find UTCHMMA A", "show tcgen05.cp", "draw tcgen05.mma A"),
+        *(
+            "chain tcgen05.mma D m16n8k16 f16 A",
+            "chain m16n8k16 f32 D tcgen05.mma f16 A",
+            "descriptor tcgen05.mma f16 A",
+        ),
+        *(
+            "decode tcgen05.mma f16",
+            "export tcgen05.mma",
+            "list --instruction tcgen05.mma",
+            "find cp.async",
+            "find dp4a",
+        ),
+        *("tcgen05.mma f16 A", "find tcgen05.mma.cta_group::1.kind::f16"),
+    ],
+)
+def test_what_is_not_covered_is_said_before_anything_is_asked(refused, command):
+    refused(*command.split(), words=(" is not covered: it ",) if "dp4a" not in command else (" is not covered: ",))
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_columns_that_commas_do_not_separate_are_named(refused, tmp_path, separator):
+    (tmp_path / "mine.csv").write_text(separator.join("shape type role lane reg slot row col".split()) + "\n")
+    refused("diff", str(tmp_path / "mine.csv"), words=(f"separates columns by {separator!r}: write commas",))
 
 
 INTERRUPTING = """

@@ -227,7 +227,7 @@ def test_nothing_in_common_is_bad_input(refused, run, file, tmp_path):
     for arguments in ((), ("--against", "theirs")):
         result = run("check", *arguments, db=file)
         assert result.code == 1
-        assert "not judged" in result.out
+        assert "unjudged" in result.out
 
 
 def test_what_is_out_of_range_is_compared_as_far_as_it_goes(run, file, tmp_path):

@@ -149,7 +149,7 @@ def test_what_is_only_drawn_is_described_and_where_its_rows_may_come_from_is_sai
     assert shown.code == 2
     assert shown.err.startswith(f"lanemap: no source has rows for {words[-1]} of ")
     assert advice in shown.err
-    assert shown.out.endswith("no rows: the document only draws this one\n")
+    assert shown.out.endswith("no rows: figure-only: the document has a figure of it and no formula\n")
     for command in (("find", *words.split(), "--lane", "0"), ("show", *words.split(), "--format", "csv")):
         assert (run(*command).code, run(*command).err) == (2, shown.err)
 

@@ -252,7 +252,7 @@ def test_nothing_is_wrong_with_it(run, db):
     assert (report.code, "Nothing wrong was found" in report.out, "PTX" in report.out) == (0, True, False)
     with lanemap.open(db) as database:
         unjudged = len(database.diff("cdna").unjudged["cdna"])
-    assert f"- **Not judged**: {unjudged} fragments, " in report.out
+    assert f"- **Unjudged**: {unjudged} fragments, " in report.out
     for name in (WIDE, BLOCKS, *(f"own_dot_{name}" for name in OWN_TYPES)):
         shown = run("show", name, db=db)
         assert (shown.code, shown.err) == (0, "")

@@ -704,7 +704,7 @@ def test_the_words_of_a_table_are_explained_below_it(reader):
 def test_the_words_of_reports_are_explained_below_them(reader):
     for address, words in {
         "/check": {"agree", "known", "different", "findings"},
-        "/compare": {"identical", "left only", "not judged"},
+        "/compare": {"identical", "left only", "unjudged"},
         "/fleet": {"captured", "unsupported"},
     }.items():
         text = reader.get(address).text
