@@ -16,7 +16,7 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
     list        list, fragments, sources, findings, names, following, digest
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
-    chain       chain, also with ldmatrix and stmatrix; descriptor
+    chain       chain, also with ldmatrix and stmatrix; reduce; descriptor
     trace       trace, which runs a kernel on simulated threads
     export      export; decode and encode turn sparse metadata into columns and back
     load        import_layouts, ingest, capture, add, add_capture, remove, refresh
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from .db.flow.descriptor import Decoded, Descriptor
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
+    from .db.flow.reduction import Reduction
     from .db.isa.forms import Form
     from .db.render.notation import NOTATIONS, Export
     from .db.render.picture.formats import Picture
@@ -91,7 +92,20 @@ __all__ = [
     *("DEFAULT_SOURCE", "NOTATIONS", "AbsentError", "Chain", "Chains", "Check", "Database", "Decoded", "Descriptor"),
     *("Export", "Fleet"),
     *("Form", "Fragment", "Fragments", "Key", "Known", "LanemapError", "Location", "Metadata", "NoRowsError"),
-    *("Picture", "Place", "Product", "Query", "Recipe", "Recipes", "Report", "Rows", "Source", "Summary", "Survey"),
+    *(
+        "Picture",
+        "Place",
+        "Product",
+        "Query",
+        "Recipe",
+        "Recipes",
+        "Reduction",
+        "Report",
+        "Rows",
+        "Source",
+        "Summary",
+        "Survey",
+    ),
     "Trace",
     *("UnavailableError", "Where", "Which", "Written", "__version__"),
     *("forms", "measure", "open", "read_file", "shipped_capture", "shipped_mappings", "shipped_names"),
@@ -118,6 +132,7 @@ _OFFERED = {
     ".db.flow.descriptor": ("Decoded", "Descriptor"),
     ".db.flow.metadata": ("Metadata",),
     ".db.flow.recipe": ("Recipe", "Recipes"),
+    ".db.flow.reduction": ("Reduction",),
     ".db.isa.forms": ("Form",),
     ".db.render.notation": ("NOTATIONS", "Export"),
     ".db.render.picture.formats": ("Picture",),
@@ -567,6 +582,25 @@ class Database:
         if decode is None:
             return descriptor.describe(query, tile)
         return descriptor.decode(decode, query, tile)
+
+    def reduce(self, operand: Query | str, along: str = "row") -> Reduction:
+        """Which lanes and registers share a row, or with ``along="col"`` a column, and how they reduce it.
+
+            >>> found = db.reduce("m16n8k16 f32 D")
+            >>> found.values, found.masks
+            (((0, 1), (2, 3)), (1, 2))
+
+        Each lane combines its elements of each of ``values``, and then each value with that of the lane that differs by
+        each of ``masks``. ``warps`` are those that share a row, which only shared memory brings together. Where no
+        masks do it, ``reason`` says why; ``rows()`` and ``frame()`` say who holds what in any case.
+        """
+        from .db.flow.reduction import ALONG, reduction
+
+        fragments = self.operand(operand)
+        if along not in ALONG:
+            raise LanemapError(f"{along!r} is neither row nor col: say which becomes one value", "along")
+        found = reduction(fragments.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0], along)
+        return replace(found, remarks=fragments.remarks)
 
     def draw(
         self,

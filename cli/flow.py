@@ -1,14 +1,15 @@
-"""From one instruction to the next, to memory and to sparse metadata: ``lanemap chain``, ``descriptor``, ``decode``."""
+"""From one instruction to the next, to memory and to sparse metadata: ``lanemap chain``, ``reduce`` and so on."""
 
 import csv
 import re
 import sys
+from enum import StrEnum
 from itertools import takewhile
-from typing import Annotated
+from typing import Annotated, Unpack
 
 import typer
 
-from .. import DEFAULT_SOURCE, Database, LanemapError, Query
+from .. import DEFAULT_SOURCE, Database, LanemapError, Query, Which
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
 from .options import Format, Operand, argument, next_words, operand_word, read_text
 
@@ -68,6 +69,31 @@ def chain(
         remark(answer.remarks)
         write_answer(answer, format)
     return DISAGREES if answer.moves_values else OK
+
+
+#: What is reduced to one value.
+Along = StrEnum("Along", ["ROW", "COL"])
+
+
+@app.command(epilog="Example: lanemap reduce m16n8k16 f32 D --along row")
+def reduce(
+    operand: Operand,
+    along: Annotated[Along, "What becomes one value: each row, or each col."] = Along.ROW,
+    format: Format = Format.TABLE,
+    db: str | None = None,
+    **which: Unpack[Which],
+) -> None:
+    """Say which lanes share a row or column, and how they reduce it.
+
+    A lane first combines the registers of each of its values. Then each value is combined with that of the lane whose
+    number differs by each mask (shfl.sync.bfly), after which all lanes that share the row have its result. Where warps
+    share one, the answer says which: they need shared memory. Where no masks do it, it says why, and who holds what.
+    Other formats than a table have a line for each element.
+    """
+    with open_database(db) as database:
+        found = database.reduce(Query.parse(operand, **which), along)
+        remark(found.remarks)
+        write_answer(found, format)
 
 
 @app.command(epilog="Example: lanemap descriptor m64n128k16 f16 B 128B.K --tile n128k64")

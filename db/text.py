@@ -54,6 +54,18 @@ def spans(numbers: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
+def listed(numbers: Iterable[int]) -> str:
+    """The same, but of numbers that are evenly apart the first two and the last.
+
+    >>> listed(range(0, 32, 4)), listed([4, 0, 1])
+    ('0, 4, .., 28', '0-1, 4')
+    """
+    ordered = sorted(set(numbers))
+    step = ordered[1] - ordered[0] if len(ordered) > 3 else 0
+    even = step > 1 and ordered == list(range(ordered[0], ordered[-1] + 1, step))
+    return f"{ordered[0]}, {ordered[1]}, .., {ordered[-1]}" if even else spans(ordered)
+
+
 def naturally(name: str) -> list[tuple[int, str]]:
     """Sort key that counts: m16n8k8 before m16n8k16, and what begins with a number last."""
     first, *parts = re.split(r"0*([0-9]+)", name)

@@ -20,6 +20,7 @@ _ORDER = (
         "look-up",
         "draw",
         "fuse",
+        "reduce",
         "load-and-store",
         "shared-memory",
         "tensor-memory",

@@ -35,7 +35,7 @@ from ... import (
     Survey,
 )
 from ...db.errors import refusal
-from ...db.flow import recipe
+from ...db.flow import recipe, reduction
 from ...db.render import notation, report
 from ...db.text import but_for_n, grouped, printable
 from ..options import Format, extents, integer
@@ -230,6 +230,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
+        "reductions": remembered(_reductions, (like, key, fragment.source), fragment) if rows else [],
         "recipes": remembered(_recipes, (like, key, fragment.source), at.database, fragment) if rows else [],
         "feeds": remembered(_feeds, (ref(survey), like), survey, fragment) if rows and key.role == "D" else [],
         "address": at.address,
@@ -252,6 +253,15 @@ def _notations(fragment: Fragment) -> list[dict[str, Any]]:
             reason = str(error)
         exports.append({"name": name, "audience": entry.audience, "text": text, "reason": reason})
     return exports
+
+
+def _reductions(fragment: Fragment) -> list[str]:
+    """How lanes reduce its rows and its columns, where they hold it."""
+    texts = []
+    for along in reduction.ALONG:
+        with suppress(LanemapError):
+            texts.append(str(reduction.reduction(fragment, along)))
+    return [text for text in texts if len(text) <= _TEXT]
 
 
 def _recipes(database: Database, fragment: Fragment) -> list[str]:

@@ -11,7 +11,7 @@ from ..isa.instructions import dimensions, instruction
 from ..layout.algebra import Array as Array
 from ..layout.fragment import CELL, PLACE, Fragment, place_numbers
 from ..layout.permutation import Span
-from ..text import counted, grouped, spans
+from ..text import counted, grouped, listed, spans
 
 #: Lane, register and slot.
 Place = tuple[int, int, int]
@@ -274,8 +274,4 @@ def _exchange(name: str, moves: Mapping[int, int]) -> str:
 
 
 def _some(name: str, numbers: set[int]) -> str:
-    ordered = sorted(numbers)
-    step = ordered[1] - ordered[0] if len(ordered) > _FEW else 0
-    if step > 1 and ordered == list(range(ordered[0], ordered[-1] + 1, step)):
-        return f"{name}s {ordered[0]}, {ordered[1]}, .., {ordered[-1]}"
-    return f"{name}{'s' * (len(numbers) > 1)} {spans(numbers)}"
+    return f"{name}{'s' * (len(numbers) > 1)} {listed(numbers)}"

@@ -230,6 +230,12 @@ class Fragment(instructions.Slots):
         return self.key.vendor
 
     @property
+    def group(self) -> int:
+        """How many of its threads execute together: 32 in a warpgroup, all where the vendor is unknown."""
+        vendor = instructions.instruction(self.instruction).vendor
+        return min(self.threads, vendor.group) if vendor.name else self.threads
+
+    @property
     def dimensions(self) -> tuple[int, int]:
         """Rows and columns of the matrix."""
         dimensions = instructions.dimensions(self.shape, self.role, self.instruction, self.qualifiers)

@@ -104,9 +104,3 @@ def selector(fragment: Fragment) -> str:
 def axes(fragment: Fragment) -> list[str]:
     """What the rows and the columns of the matrix count: M, N or K; lanes and columns of Tensor Memory."""
     return [axis_name(axis) for axis in fragment.key.axes]
-
-
-def group(fragment: Fragment) -> int:
-    """How many of its threads execute together: 32 in a warpgroup, all where the vendor is unknown."""
-    vendor = instruction(fragment.instruction).vendor
-    return min(fragment.threads, vendor.group) if vendor.name else fragment.threads

@@ -17,7 +17,6 @@ from ...isa.types import TYPES
 from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_cases, as_sum, bits, quotients, span
 from ...layout.fragment import Fragment
 from ...layout.shared import places, shared, strides, swizzle
-from ..facts import group
 from .table import RefusedError, Writer, bits_of, cells, inverse, refusal, sum_of, table
 
 _PLACE = ("lane", "value")
@@ -304,7 +303,7 @@ def linear(fragment: Fragment, name: str) -> str:
         held = f"{list(coordinates)[axis]} {every[lane, element, axis]}"
         why = f"has {held}, but the XOR of the bases of its bits is {recomputed[lane, element, axis]}"
         raise refusal(fragment, lane, element, why)
-    within = group(fragment).bit_length() - 1
+    within = fragment.group.bit_length() - 1
     if of := fragment.tile:
         return (
             f"#{name} = #ttg.shared_linear<{{offset = {registers.tolist()}, block = []}}, alignment = {of.alignment}>\n"
@@ -381,7 +380,7 @@ def encoding(fragment: Fragment, name: str) -> str:
 def _encodings(fragment: Fragment) -> Iterator[_Encoding]:
     """The encodings for the role of the fragment and the threads that hold it."""
     warps = fragment.threads // WARP
-    if group(fragment) != WARP or fragment.role not in "ABCD" or (warps > 1 and fragment.role == "B"):
+    if fragment.group != WARP or fragment.role not in "ABCD" or (warps > 1 and fragment.role == "B"):
         return
     shapes: list[tuple[int, ...]] = [(16, 8), (8, 8)]
     if warps > 1:

@@ -14,6 +14,13 @@
 // Besides, where it says all: holds(lane), find(row, col), find(row, col, computation) where an instruction does
 // several products, and find(row, col, nth).
 //
+// Of what all lanes of a warp hold, in device code that all of them execute:
+//
+// reduce_rows(d, op)           of the elements d[reg * slots + slot] of a thread the values of the rows that it has parts
+//                              of, each combined by op over its row: row_values of them; reduce_cols likewise
+// row_value(reg, slot)         the number of the value that an element belongs to; col_value likewise
+// row_warps, col_warps         how many warps have parts of a row or column; values are those of the warp's own parts
+//
 // Where two sources that are both included differ, name one: lanemap::from_SOURCE::...
 
 #ifndef LANEMAP_FUNCTION
@@ -34,6 +41,30 @@ struct cell {
 struct place {
   int lane, reg, slot;
 };
+
+template <class T, int count> struct values {
+  T value[count];
+  LANEMAP_FUNCTION T& operator[](int i) { return value[i]; }
+  LANEMAP_FUNCTION const T& operator[](int i) const { return value[i]; }
+};
+
+#ifdef __CUDACC__
+// What a thread holds of each value, of(i) that of element i in the order of their first ones, then what its partners do.
+template <int count, int... masks, class T, int elements, class Of, class Op>
+__device__ values<T, count> reduce(const T (&d)[elements], Of of, Op op) {
+  values<T, count> found;
+  int seen = 0;
+#pragma unroll
+  for (int i = 0; i < elements; ++i) {
+    const int at = of(i);
+    found[at] = at == seen ? d[i] : op(found[at], d[i]);
+    seen += at == seen;
+  }
+#pragma unroll
+  for (int i = 0; i < count; ++i) ((found[i] = op(found[i], __shfl_xor_sync(~0u, found[i], masks))), ...);
+  return found;
+}
+#endif
 
 }  // namespace lanemap
 #endif

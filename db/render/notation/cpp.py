@@ -8,12 +8,15 @@ differ only in the byte and thread of their block scales are one type with these
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from importlib.resources import files
 from itertools import product
 
 import numpy as np
 
+from ...errors import LanemapError
+from ...flow.reduction import ALONG, reduction
 from ...layout.algebra import Array, NotASumError, as_cases, bits
 from ...layout.fragment import PLACE, Fragment
 from .table import Inverse, RefusedError, Table, Writer, bits_of, inverse, table
@@ -61,7 +64,7 @@ def header(fragments: Sequence[Fragment], name: str) -> str:
     return (
         f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\n\n{template}struct {name} {{\n"
         f"{check}{_constants(counts)}{_constants(more)}\n"
-        f"{_holds(tables, sizes, names)}\n{_at(tables, sizes, names)}\n{find}}};\n"
+        f"{_holds(tables, sizes, names)}\n{_at(tables, sizes, names)}\n{find}{_reductions(first)}}};\n"
         f"{aliases}\n}}  // namespace {source}\n#endif\n"
     )
 
@@ -133,6 +136,36 @@ def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names:
     return _function("place", "find", arguments, lines, "{lane, reg, slot}") + (
         f"  static LANEMAP_FUNCTION place find(cell c, int {nth} = 0) {{ return find({passed}); }}\n"
     )
+
+
+def _reductions(fragment: Fragment) -> str:
+    """The reductions of rows and columns of a warp that holds all of its elements, where masks do them."""
+    text = ""
+    for along in ALONG if fragment.vendor == "nvidia" and not fragment.partial else ():
+        with suppress(LanemapError):
+            found = reduction(fragment, along)
+            if found.masks is None or found.values is None:
+                continue
+            counts = {f"{along}_values": len(found.values), f"{along}_warps": max(map(len, found.warps), default=1)}
+            of = np.zeros(fragment.per_thread, np.int64)
+            for number, together in enumerate(found.values):
+                of[list(together)] = number
+            text += f"\n{_constants(counts)}" + _function(
+                "int", f"{along}_value", ["reg", "slot"], {}, _value(of.reshape(-1, fragment.slots), ["reg", "slot"])
+            )
+            text += _REDUCE.format(
+                along=along, elements=fragment.per_thread, masks="".join(f", {m}" for m in found.masks)
+            )
+    return text
+
+
+#: A reduction of what a thread holds, which lanes exchange.
+_REDUCE = """#ifdef __CUDACC__
+  template <class T, class Op> static __device__ auto reduce_{along}s(const T (&d)[{elements}], Op op) {{
+    return reduce<{along}_values{masks}>(d, [](int i) {{ return {along}_value(i / slots, i % slots); }}, op);
+  }}
+#endif
+"""
 
 
 def _value(values: Array, names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from ...errors import LanemapError
 from ...isa.instructions import instruction
 from ...layout.fragment import Fragment
 from ...text import grouped
-from ..facts import axes, group
+from ..facts import axes
 from . import runs
 from .runs import Cells, Run, Spans, Table, turned
 
@@ -249,7 +249,7 @@ def _grids(sheets: Sequence[_Sheet], view: View) -> list[Grid]:
 
 def _large(fragment: Fragment) -> bool:
     """Whether several groups of lanes hold it."""
-    return fragment.threads > group(fragment)
+    return fragment.threads > fragment.group
 
 
 def by_lane(fragment: Fragment, view: View) -> Grid:
@@ -304,7 +304,7 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
     first, turn = sheets[0], turned if axis else list
     units = first.units if axis else 1
     tables = [turn(sheet.table) for sheet in sheets]
-    repetition = runs.repeat(tables, group(first.fragment))
+    repetition = runs.repeat(tables, first.fragment.group)
     if repetition is None or repetition[0] % units:
         return sheets
     step, shifts = repetition
