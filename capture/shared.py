@@ -114,10 +114,9 @@ def read(bench: Bench, d: Fragment, readings: Sequence[DescriptorReading]) -> Ar
     bench.gpu_seconds += output.gpu_seconds
     m, n, k = form.dimensions
     _, row, column = places(d)
-    shown = np.zeros((len(picks), m, n), np.int64)
-    shown[:, row, column] = read_registers(form.operand("D"), output.data)
-    shown = shown.reshape(len(memory), len(readings), -1, m, n)  # digits, readings, vectors
-    numbers = (shown << digits * np.arange(len(memory))[:, None, None, None, None]).sum(axis=0)
+    shown = read_registers(form.operand("D"), output.data).reshape(len(memory), -1, m * n)
+    by_slot = np.sum([digit.astype(np.int64) << digits * at for at, digit in enumerate(shown)], axis=0)
+    numbers = by_slot[:, np.argsort(row * n + column)].reshape(len(readings), -1, m, n)  # vectors are the second axis
     if (numbers < 0).any() or (numbers > AREA * 8 // bits).any():
         raise Contradiction(f"{role} of {form.shape} shows {numbers.max()}, which is no number of a place")
     if role == "A":

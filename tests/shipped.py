@@ -6,7 +6,10 @@ import lanemap
 from lanemap.db.layout.fragment import Fragment, Source
 
 #: The sources that every database has from the first minute.
-SHIPPED = ["ptx-isa-9.4", "ptx-isa-9.4+errata", "ptx-isa-9.1", "ptx-isa-9.1+errata", "cutlass-4.2.0", "h200-sm_90a"]
+SHIPPED = [
+    *("ptx-isa-9.4", "ptx-isa-9.4+errata", "ptx-isa-9.1", "ptx-isa-9.1+errata"),
+    *("cutlass-4.2.0", "h100-sm_90a", "h200-sm_90a"),
+]
 #: The newest document, as printed and as corrected.
 PRINTED, CORRECTED = SHIPPED[:2]
 #: The section numbers and figures of a document that all others of the version are counted from.

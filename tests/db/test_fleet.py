@@ -9,6 +9,8 @@ import lanemap
 from lanemap.db.compare.survey import Known
 from lanemap.db.layout.fragment import NOT_CITED, Citation, Source
 
+from ..shipped import SHIPPED
+
 
 @pytest.fixture(scope="module")
 def captured(built):
@@ -36,12 +38,12 @@ def test_where_captures_differ_is_told_with_those_that_agree_together(captured, 
         assert database.fleet().disagreements == []
         database.add([wrong, named(captured, "same")])
         found = database.fleet()
-        assert [captured.source for captured in found.captures] == ["h200-sm_90a", "wrong", "same"]
+        assert [captured.source for captured in found.captures] == [*SHIPPED[-2:], "wrong", "same"]
         assert {disagreement.key for disagreement in found.disagreements} == {
             fragment.key for fragment in wrong.fragments[:2]
         }
         assert [disagreement.groups for disagreement in found.disagreements] == [
-            [["h200-sm_90a", "same"], ["wrong"]]
+            [[*SHIPPED[-2:], "same"], ["wrong"]]
         ] * 2
 
 
@@ -79,8 +81,8 @@ def test_forms_and_cards_are_those_of_the_provenance(captured, built, tmp_path):
         database.add([named(captured, "other", device={"name": "A card"}, instructions=one, time="now")])
         database.add([named(captured, "silent", device="none", instructions=[])])
         fleet = database.fleet()
-    shipped, other, silent = fleet.captures
-    assert shipped.device == "NVIDIA H200"
+    *_, shipped, other, silent = fleet.captures
+    assert [each.device for each in fleet.captures[:2]] == ["NVIDIA H100 80GB HBM3", "NVIDIA H200"]
     assert shipped.driver_version
     assert (other.device, other.driver_version, other.time, other.forms) == (
         "A card",
@@ -92,4 +94,4 @@ def test_forms_and_cards_are_those_of_the_provenance(captured, built, tmp_path):
     assert fleet.forms == [*shipped.forms, "one"]
     rows = fleet.frame().set_index("source").loc["other"]
     assert (rows.instruction, rows.status, rows.device) == ("one", "unsupported", "A card")
-    assert len(fleet.frame()) == len(shipped.forms) + 1
+    assert len(fleet.frame()) == 2 * len(shipped.forms) + 1
