@@ -28,6 +28,9 @@ def from_bytes(data: Array, bits: int) -> Array:
     """Consecutive codes of ``bits`` bits in bytes (..., bytes), low bits first."""
     if bits >= 8:
         return data.view(f"<u{bits // 8}")
+    if 8 % bits:
+        each = np.unpackbits(data, axis=-1, bitorder="little").reshape(*data.shape[:-1], -1, bits)
+        return np.packbits(each, axis=-1, bitorder="little")[..., 0]
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     return np.asarray((data[..., None] >> shifts & (1 << bits) - 1).reshape(*data.shape[:-1], -1))
 
@@ -36,6 +39,9 @@ def to_bytes(codes: Array, bits: int) -> Array:
     """Bytes of codes, the inverse of ``from_bytes``."""
     if bits >= 8:
         return np.ascontiguousarray(codes.astype(f"<u{bits // 8}")).view(np.uint8)
+    if 8 % bits:
+        each = np.unpackbits(codes.astype(np.uint8)[..., None], axis=-1, count=bits, bitorder="little")
+        return np.packbits(each.reshape(*codes.shape[:-1], -1), axis=-1, bitorder="little")
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     grouped = codes.astype(np.uint8).reshape(*codes.shape[:-1], -1, 8 // bits)
     return np.asarray(np.bitwise_or.reduce(grouped << shifts, axis=-1))

@@ -472,7 +472,14 @@ def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
 
         return tick
     value = machine.register(source, type_, function)
-    return lambda group: result.put(value.bits, value.origin, group)
+
+    def copy(group: ActiveThreads) -> None:
+        before = result.changed
+        result.put(value.bits, value.origin, group)
+        if before is not None and value.changed is not None:  # a copy has changed as what it is a copy of
+            result.changed = np.where(group.mask, value.changed, before)
+
+    return copy
 
 
 def _pack(machine: Machine, instruction: Statement, function: Function) -> Step:

@@ -138,20 +138,44 @@ class Order:
 
 @dataclass
 class Flights:
-    """Registers that wgmma still reads or writes, and which warps have fenced theirs before it (9.7.17.4)."""
+    """Registers that what runs beside warps still reads or writes, until they wait (9.7.17.4, 9.7.18.8).
+
+    Of ``waits`` are the instructions that may name them before. ``watched`` are those whose changes since the last
+    fence count, and ``fenced`` the warps that have ever fenced.
+    """
 
     warps: int
+    waits: str
     registers: dict[Register, Array] = field(default_factory=dict)
     places: dict[Register, SourceLine] = field(default_factory=dict)
+    watched: list[Register] = field(default_factory=list)
     fenced: set[int] = field(default_factory=set)
+
+    def watch(self, registers: list[Register]) -> None:
+        """Note changes of registers from now on."""
+        for register in registers:
+            if register.changed is None:
+                register.changed = np.zeros(len(register.bits), bool)
+                self.watched.append(register)
 
     def fence(self, warps: Array) -> None:
         """What warps have written to registers is there for wgmma."""
         self.fenced |= {*warps.tolist()}
+        for register in self.watched:
+            self.settle(register, warps)
 
-    def unfenced(self, warps: Array) -> Array:
-        """Those of some warps that have never fenced."""
-        return np.array([warp for warp in warps.tolist() if warp not in self.fenced], np.int64)
+    def settle(self, register: Register, warps: Array) -> None:
+        """Forget changes of a register of warps."""
+        if register.changed is not None:
+            register.changed.reshape(-1, WARP)[warps] = False
+
+    def unfenced(self, registers: list[Register], warps: Array) -> Array:
+        """Those of some warps that have changed registers, or never fenced, since they last did."""
+        late = np.array([warp not in self.fenced for warp in warps.tolist()])
+        for register in registers:
+            if register.changed is not None:
+                late |= register.changed.reshape(-1, WARP)[warps].any(axis=1)
+        return np.asarray(warps[late])
 
     def start(self, registers: list[Register], warps: Array, group: Array, place: SourceLine) -> None:
         """wgmma uses registers of warps, until it has waited for a group of each."""

@@ -37,6 +37,7 @@ FAULTS = {
     "barrier": "mbarrier",
     "metadata": "metadata",
     "scale": "block scale",
+    "tensor memory": "Tensor Memory",
 }
 
 #: What is judged: the kinds of findings of each, of which those of a product need one.

@@ -165,7 +165,8 @@ class Machine:
         self.own: dict[tuple[str, str], int] = {}
         self.spaces = self._spaces(module, functions, globe)
         self.order = Order(self.warps, self.per_block // WARP, len(self.spaces.shared.data))
-        self.flights = Flights(self.warps)
+        self.flights, self.loads = Flights(self.warps, "wgmma"), Flights(self.warps, "tcgen05.wait::ld")
+        self.tensor: Any = None  # the Tensor Memory of the blocks, where they need it
         self.registers = {
             (function.name, name): Register.unset(type_, self.threads)
             for function in functions
@@ -299,13 +300,11 @@ class Machine:
         """The present instruction without operands."""
         return self.program[self.at][0].opcode
 
-    def fault(self, kind: str, threads: Array, words: str) -> None:
-        """Note what goes wrong at the present instruction in some threads."""
-        first = int(threads[0])
-        place = self.program[self.at][0].place
-        self.log.fault(
-            Fault(kind, place, words, int(self.block[first]), int(self.number[first])), len(np.unique(threads))
-        )
+    def fault(self, kind: str, threads: Array, words: str, place: SourceLine | None = None) -> None:
+        """Note what goes wrong in some threads, at the present instruction if at no other place."""
+        first, where = int(threads[0]), place or self.program[self.at][0].place
+        fault = Fault(kind, where, words, int(self.block[first]), int(self.number[first]))
+        self.log.fault(fault, len(np.unique(threads)))
 
     def access(
         self, space: str, address: Array, size: int, threads: Array, *, align: int | None = None
@@ -432,8 +431,9 @@ class Machine:
                 return
             self.log.steps += 1
             if chosen.full or chosen.mask.any():
-                if self.flights.registers:
-                    self._in_flight(chosen)
+                for flights in (self.flights, self.loads):
+                    if flights.registers:
+                        self._in_flight(flights, chosen)
                 step(chosen)
             at += 1
             moved = self.pc[group.mask] != -1
@@ -465,10 +465,10 @@ class Machine:
         self.patience[whole] = self.patience[whole].max(initial=0)
         return True
 
-    def _in_flight(self, group: ActiveThreads) -> None:
-        """Note an instruction that touches a register which wgmma still uses. Copies of it are one with it."""
+    def _in_flight(self, flights: Flights, group: ActiveThreads) -> None:
+        """Note an instruction that touches a register which another still uses. Copies of it are one with it."""
         instruction, function = self.program[self.at]
-        if instruction.parts[0] == "wgmma":
+        if instruction.opcode.startswith(flights.waits):
             return
         registers = [
             found
@@ -478,13 +478,14 @@ class Machine:
             for name in [item if isinstance(item, Name) else item.base]
             if name and (found := self.registers.get((function.name, name.name)))
         ]
-        touched = self.flights.touched(registers, np.unique(np.flatnonzero(group.mask) // WARP))
+        touched = flights.touched(registers, np.unique(np.flatnonzero(group.mask) // WARP))
         if touched is None:
             return
         if instruction.parts[0] == "mov" and len(registers) == 2 and touched is registers[1]:
-            self.flights.copy(touched, registers[0])
+            flights.copy(touched, registers[0])
             return
-        words = f"{instruction.parts[0]} touches a register that wgmma of {self.flights.places[touched]} still uses"
+        name = flights.waits.partition(".wait")[0]
+        words = f"{instruction.parts[0]} touches a register that {name} of {flights.places[touched]} still uses"
         self.fault("race", np.flatnonzero(group.mask), words)
 
     def enter(self, group: ActiveThreads, start: int, back: int, returned: Callable[[Array], None]) -> None:

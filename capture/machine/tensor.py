@@ -14,9 +14,10 @@ from ...db.layout.fragment import Fragment, address_lanes
 from .. import values
 from . import sparse
 from .arithmetic import joined
+from .memory import Memory
 from .parse import Function, Number, Statement, Vector
 from .schedule import Machine, Step, Unknown
-from .values import MIXED, UNSET, ActiveThreads, Execution, Register, held, whole
+from .values import MIXED, NONE, UNSET, ActiveThreads, Execution, Register, held, whole
 
 #: Gives the fragment of a key. Raises LanemapError where no source has its elements.
 Layouts = Callable[[Key], Fragment]
@@ -187,17 +188,17 @@ def results(
 
 
 def _matrices(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
-    """ldmatrix and stmatrix: each lane names a row of a matrix in shared memory."""
-    if form.shape != "m8n8":
-        raise Unknown(f"{instruction.opcode} is not known")
+    """ldmatrix and stmatrix: each lane names a row of a matrix in shared memory, of 8, 6 or 4 bits a line of bytes."""
     first, second = instruction.operands
     vector, address = (second, first) if form.stores else (first, second)
     registers = registers_of(machine, vector, form, form.role, function)
     addresses = machine.addresses(address, function)
     moved, lanes = machine.layouts(form.key("r")), machine.layouts(form.key("p"))
     lane, (_, _, place) = address_lanes(moved, lanes), values.places(moved)
-    width = values.memory_bits(form) // 8
-    space = _space(instruction)
+    packed = _PACKED.get(form.packed, 0)
+    width = max(values.memory_bits(form) // 8, 1)
+    line = place.max() + 1 if form.packed == ".s4" else values.LINE * 2  # 16 numbers of 4 bits have no padding
+    space, line = _space(instruction), int(line) // 2
 
     def step(group: ActiveThreads) -> None:
         groups = whole_groups(machine, group, WARP)
@@ -208,14 +209,15 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
         threads = groups[:, named].ravel()
         base = np.full(machine.threads, -1)
         memory = machine.spaces.shared
-        for reached, index, who in machine.access(space, given[threads], values.LINE, threads):
+        for reached, index, who in machine.access(space, given[threads], line, threads):
             if reached is memory:
                 base[who] = index
             else:
                 machine.fault("bounds", who, f"an address of {instruction.parts[0]} is not in shared memory")
         at = base[groups[:, lane]]
         good = at >= 0
-        at = np.where(good, at + place * width, 0)
+        bit = place * (packed or 8 * width)
+        at = np.where(good, at + bit // 8, 0)
         who = groups[:, lane].ravel()
         if form.stores:
             codes = bits_of(registers, groups).swapaxes(1, 2).reshape(len(groups), -1)
@@ -226,6 +228,8 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
             machine.writes(memory, at.ravel()[chosen], width, who[chosen])
             return
         data, ids = memory.load(at.ravel(), width)
+        if packed:
+            data, ids = _unpacked(machine, memory, at.ravel(), np.broadcast_to(bit % 8, at.shape).ravel(), packed, form)
         machine.reads(memory, at.ravel()[good.ravel()], width, who[good.ravel()])
         ids = np.where(good.reshape(-1, 1), ids, UNSET)
         words = np.ascontiguousarray(data.reshape(len(groups), WARP, -1)).view("u4").swapaxes(1, 2)
@@ -233,6 +237,23 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
         write(machine, registers, groups, words, by_slot, group)
 
     return step
+
+
+#: Bits of a number in memory, by the name of what becomes bytes when it is loaded (9.7.16.5.15).
+_PACKED = {".b4x16_p64": 4, ".b6x16_p32": 6, ".s4": 4}
+
+
+def _unpacked(
+    machine: Machine, memory: Memory, index: Array, first: Array, bits: int, form: Form
+) -> tuple[Array, Array]:
+    """Bytes of numbers of fewer bits, each with the origin of its element: that of a byte is of its first bit."""
+    low, ids = memory.load(index, 1)
+    high, _ = memory.load(np.minimum(index + 1, len(memory.data) - 1), 1)
+    codes = (low[:, 0] | high[:, 0].astype("u2") << 8) >> first & (1 << bits) - 1
+    if form.a == "s8":
+        codes = (codes ^ 1 << bits - 1) - (1 << bits - 1)
+    later = (first > 0)[:, None] & (ids > NONE) & (ids < machine.tape.starts[0])
+    return codes.astype("u1")[:, None], np.where(later, ids + 1, ids)
 
 
 def _space(instruction: Statement) -> str:

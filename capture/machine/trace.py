@@ -15,7 +15,7 @@ from ...db.errors import LanemapError
 from ...db.layout.algebra import Array
 from ...db.text import counted
 from . import arguments as given_arguments
-from . import arithmetic, barriers, bulk, moves, product, sums, tensor, warpgroup
+from . import arithmetic, barriers, bulk, moves, product, sums, tensor, tensor_memory, warpgroup
 from .arguments import Argument
 from .findings import Judge
 from .labels import ANY
@@ -33,7 +33,10 @@ _TOGETHER = 4096
 #: Instructions of all groups of threads after which a run ends.
 LIMIT = 5_000_000
 
-_BINDERS = (arithmetic.binder, barriers.binder, bulk.binder, moves.binder, tensor.binder, warpgroup.binder)
+_BINDERS = (
+    *(arithmetic.binder, barriers.binder, bulk.binder, moves.binder, tensor.binder, warpgroup.binder),
+    tensor_memory.binder,
+)
 
 
 def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -114,6 +117,8 @@ def trace(
         machine = Machine(module, function, launch, blocks, globe, symbols.named, tape, log, layouts, bind)
         unknown = unknown or machine.unknown()
         machine.run(limit)
+        if not log.stopped:
+            tensor_memory.expect_freed(machine)
         if log.stopped:
             break
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}

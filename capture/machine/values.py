@@ -46,13 +46,14 @@ class Register:
     """A register of all threads, or a number that all of them have.
 
     ``bits`` is an array of unsigned numbers, or bool of a predicate. ``origin`` is an array (threads, bytes), or None
-    where nothing has one.
+    where nothing has one. ``changed`` says which threads have written it, where somebody wants to know.
     """
 
-    __slots__ = ("bits", "origin", "width")
+    __slots__ = ("bits", "changed", "origin", "width")
 
     def __init__(self, width: int, bits: Array, origin: Array | None = None) -> None:
         self.width, self.bits, self.origin = width, bits, origin
+        self.changed: Array | None = None
 
     @classmethod
     def unset(cls, type_: str, threads: int) -> Register:
@@ -67,6 +68,8 @@ class Register:
 
     def put(self, bits: Array, origin: Array | None, group: ActiveThreads) -> None:
         """Write what the threads of a group have computed."""
+        if self.changed is not None:
+            self.changed |= group.mask
         if group.full:
             self.bits, self.origin = bits, origin
             return

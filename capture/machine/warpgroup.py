@@ -91,6 +91,7 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
         words["A"] = machine.register(from_, "b64", function)
     major = {"A": majors[0], "B": majors[-1]}
     keep = machine.register(adds, "pred", function)
+    machine.flights.watch([*d, *a])
     layout, kind = held(machine.layouts(form.key("D"))), exact(form.d)
     of_a = held(machine.layouts(form.key("A"))) if a else None
     choose = sparse.metadata(machine, form, described, function) if form.sparse else None
@@ -133,11 +134,13 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
         chosen, names = sides["A"].chosen, machine.warp_names(threads[:, 0])
         by = chosen and chosen.columns, chosen and chosen.ids
         execution = Execution(form, instruction.place, names, ids, layouts, *by)
-        results(machine, d, threads, product[:, None], execution, group)
         warps = np.unique(threads // WARP)
-        if len(unfenced := machine.flights.unfenced(warps)):
+        if len(unfenced := machine.flights.unfenced([*d, *a], warps)):
             words_ = f"{instruction.parts[0]} begins before any wgmma.fence orders its registers"
             machine.fault("race", unfenced * WARP, words_)
+        results(machine, d, threads, product[:, None], execution, group)
+        for register in d:  # products of one kind follow each other without a fence
+            machine.flights.settle(register, warps)
         machine.flights.start([*d, *a], warps, machine.order.groups(warps, WGMMA) + 1, instruction.place)
 
     return step

@@ -22,11 +22,13 @@ def documented():
     return {fragment.key: fragment for fragment in corrected()}
 
 
-def run(text: str, given=(), formula=None, *, block=32, grid=1, shared=0, entry=None, seed=0, limit=100_000) -> Trace:
-    """Trace a kernel with the layouts of the corrected document."""
+def run(
+    text: str, given=(), formula=None, *, block=32, grid=1, shared=0, entry=None, seed=0, limit=100_000, table=None
+) -> Trace:
+    """Trace a kernel with the layouts of a table, by default of the corrected document."""
     return trace.trace(
         text,
-        documented().__getitem__,
+        (table or documented()).__getitem__,
         arguments.named(given),
         block=(block, 1, 1),
         grid=grid if isinstance(grid, tuple) else (grid, 1, 1),

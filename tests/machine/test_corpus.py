@@ -64,6 +64,16 @@ def test_a_mistake_with_wgmma_is_named(nvcc, database, old, new, words):
     assert words in " ".join(found.text().split())
 
 
+def test_registers_that_change_behind_a_fence_are_named(nvcc, database):
+    text = nvcc("wgmma", "sm_90a")
+    register = re.search(r"wgmma.mma_async[^{]*{(%\w+),", text)[1]
+    behind = text.replace("wgmma.fence.sync.aligned;", f"wgmma.fence.sync.aligned; neg.f32 {register}, {register};", 1)
+    found = [each for each in wgmma(database, behind).findings if each.kind == "race"]
+    assert "wgmma begins before any wgmma.fence orders its registers" in found[0].words
+    before = text.replace("wgmma.fence.sync.aligned;", f"mov.b32 {register}, {register}; wgmma.fence.sync.aligned;", 1)
+    assert wgmma(database, before).ok
+
+
 TMA = ["A=f16[128,256]", "B=f16[64,256]", "C=f32[128,64]", "mA=map(A,box=64x64,swizzle=128B)"]
 TMA += ["mB=map(B,box=64x64,swizzle=128B)", "mC=map(C,box=64x64)", "K=256"]
 
