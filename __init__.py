@@ -16,7 +16,7 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
     list        list, fragments, sources, findings, names, following, digest
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
-    chain       chain, also with ldmatrix and stmatrix; reduce; descriptor
+    chain       chain, also with ldmatrix and stmatrix, whose cpp() is device code; reduce; descriptor
     trace       trace, which runs a kernel on simulated threads
     export      export; decode and encode turn sparse metadata into columns and back
     load        import_layouts, ingest, capture, add, add_capture, remove, refresh
@@ -58,7 +58,7 @@ from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Which, one_or_sev
 from .db.isa.names import select as forms
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
 from .db.lookup import Fragments, Place, Where
-from .db.rows import Rows
+from .db.rows import Rows, Told
 from .db.store.connection import connect, state
 from .db.store.location import Location, locate, named_file
 from .db.store.reader import ROWS, SECONDS, STATE, Reader
@@ -499,11 +499,14 @@ class Database:
             A of mma m16n8k16 f16 from a row-major tile of 16 rows of 32 bytes
             >>> [db.chain("ldmatrix", "m16n8k16 f16 A", pitch=128, swizzle=mode)[0].degree for mode in ("none", "128B")]
             [8, 1]
+            >>> db.chain("m16n8k16 f32 D", "m16n8k16 f16 A").cpp().splitlines()[-2]
+            '  a[3] = pack(d[1][2], d[1][3]);'
 
         Two operands give a ``Chain``, whose ``moves`` are every move. A single operand gives the ``Chains`` that move
         nothing between lanes: of a D all that it can feed, of an A, B or C every D that feeds it. With ldmatrix first
         or stmatrix second the answer is ``Recipes``, one for each major of the tile in shared memory, with the
-        ``addresses`` that lanes pass and the ``degree`` of the worst bank conflict.
+        ``addresses`` that lanes pass and the ``degree`` of the worst bank conflict. ``cpp()`` of a chain or a recipe is
+        a device function that does it.
 
         Args:
             first: a D, or ``ldmatrix``.
@@ -1033,6 +1036,16 @@ Fragment.draw = _draw
 Fragment._repr_html_ = lambda fragment: _draw(fragment)._repr_html_() if fragment.has_rows else None
 Fragments.text = _text
 Fragments._repr_html_ = lambda fragments: "".join(filter(None, (each._repr_html_() for each in fragments))) or None
+
+
+def _cpp(answer: Told) -> str:
+    """A chain or a recipe as a C++ device function."""
+    from .db.render.notation.function import code
+
+    return code(answer)
+
+
+Told.cpp = _cpp
 
 
 def _query(operand: Query | str) -> Query:

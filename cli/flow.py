@@ -11,7 +11,7 @@ import typer
 
 from .. import DEFAULT_SOURCE, Database, LanemapError, Query, Which
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
-from .options import Format, Operand, argument, next_words, operand_word, read_text
+from .options import ChainFormat, Format, Operand, argument, next_words, operand_word, read_text
 
 
 def _next_word(context: typer.Context, incomplete: str) -> list[str]:
@@ -40,7 +40,7 @@ def chain(
     pitch: int | None = None,
     swizzle: str | None = None,
     source: str = DEFAULT_SOURCE,
-    format: Format = Format.TABLE,
+    format: ChainFormat = ChainFormat.TABLE,
     db: str | None = None,
 ) -> int:
     """Say how D of one instruction becomes A, B or C of the next.
@@ -53,6 +53,8 @@ def chain(
     ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
     shared memory that each lane passes, and the bank conflicts with what avoids them. Either may have qualifiers, as in
     ldmatrix.x4.
+
+    With --format cpp the answer is a C++ device function that does it, with inline PTX.
     """
     words, *taken = Query.split(operand)
     if len(taken) > 1:
@@ -67,7 +69,11 @@ def chain(
             start, end, transpose=transpose, relabel=relabel, major=major, count=count, pitch=pitch, swizzle=swizzle
         )
         remark(answer.remarks)
-        write_answer(answer, format)
+        if format is ChainFormat.CPP:
+            remark(answer.failed)
+            sys.stdout.write(answer.cpp())
+        else:
+            write_answer(answer, Format(format))
     return DISAGREES if answer.moves_values else OK
 
 

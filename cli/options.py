@@ -23,6 +23,9 @@ from ..db.store.location import named_file
 #: How rows come out.
 Format = StrEnum("Format", ["TABLE", "CSV", "JSON", "JSONL", "PARQUET", "ARROW"])
 
+#: How a chain or a recipe comes out: also as a device function.
+ChainFormat = StrEnum("ChainFormat", ["TABLE", "CSV", "JSON", "JSONL", "PARQUET", "ARROW", "CPP"])
+
 #: How a fragment is drawn.
 By = StrEnum("By", ["ELEMENT", "LANE"])
 

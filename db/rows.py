@@ -11,7 +11,7 @@ from decimal import Decimal
 from html import escape
 from itertools import zip_longest
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .errors import LanemapError
 from .text import brief, printable
@@ -166,6 +166,9 @@ class Told(Tabular):
 
     remarks: Sequence[str] = ()
     failed: Sequence[str] = ()
+
+    #: Return it as a C++ device function, where it is a chain or a recipe. The package attaches it.
+    cpp: ClassVar[Callable[[Any], str]]
 
     @abstractmethod
     def parts(self) -> Iterator[str | Rows]:

@@ -522,6 +522,8 @@ _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 def _convert(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cvt: to another type, of one number, or of two that are packed (9.7.10.22)."""
+    if instruction.parts[1] == "pack":
+        return _convert_whole(machine, instruction, function)
     *words, to, of = instruction.parts[1:]
     rest = {*words} - {"rn", "rz", "rm", "rp", "rna", "ftz", "sat", "satfinite", "relu", *_ROUND}
     if rest:
@@ -653,6 +655,29 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
         result.put(to_bits(to, numbers), origin, group)
 
     return widen
+
+
+def _convert_whole(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """cvt.pack: two whole numbers in the low bits of a register, the second lowest, and a third above them."""
+    type_ = instruction.parts[3]
+    width, signed = TYPES[type_].bits, type_[0] == "s"
+    result, high, low, *more = _sources(machine, instruction.operands, "s32", function)
+    limits = (-1 << width - 1, (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
+
+    def step(group: ActiveThreads) -> None:
+        bits = np.zeros(machine.threads, "u8")
+        for place, source in enumerate((low, high)):
+            whole_ = np.clip(source.numbers("s32"), *limits).astype("i8") & (1 << width) - 1
+            bits |= whole_.astype("u8") << np.uint64(place * width)
+        if more:
+            bits |= more[0].bits.astype("u8") << np.uint64(2 * width)
+        ids = [np.zeros(machine.threads, np.int32) if source.ids is None else source.ids for source in (low, high)]
+        own = np.stack(ids, axis=1) if width >= 8 else whole(np.stack(ids, axis=1))[:, None]
+        above = np.zeros((machine.threads, 4), np.int32) if not more or more[0].origin is None else more[0].origin
+        origin = np.concatenate([np.repeat(own, max(width // 8, 1), axis=1), above], axis=1)[:, :4]
+        result.put((bits & 0xFFFFFFFF).astype("u4"), origin if origin.any() else None, group)
+
+    return step
 
 
 def _address(machine: Machine, instruction: Statement, function: Function) -> Step:

@@ -23,7 +23,7 @@ from ... import Query as OperandQuery
 from ..app import encoded
 from ..export import FileFormat
 from ..flow import word
-from ..options import Format, described, integer, plain
+from ..options import ChainFormat, Format, described, integer, plain
 from ..options import ReportFormat as Report
 from . import work
 from .work import Current, Opened, Working
@@ -47,6 +47,7 @@ _MEDIA_TYPES = {
     "github": "text/plain",
 }
 ROWS = {Format(name): media for name, media in _MEDIA_TYPES.items() if name in [*Format]}
+CHAIN = {ChainFormat(name): media for name, media in ROWS.items()} | {ChainFormat.CPP: "text/x-c++src"}
 REPORT = {ReportForm(name): media for name, media in _MEDIA_TYPES.items()}
 
 TRACE = {Report(name): media for name, media in _MEDIA_TYPES.items() if name in [*Report]}
@@ -58,6 +59,13 @@ Accept = Annotated[str, Header(include_in_schema=False)]
 async def of_rows(format: Annotated[Format | None, Query(description=_WHICH)] = None, accept: Accept = "*/*") -> Format:
     """The format of rows that a request asks for."""
     return format or _accepted(ROWS, accept)
+
+
+async def of_chain(
+    format: Annotated[ChainFormat | None, Query(description=_WHICH)] = None, accept: Accept = "*/*"
+) -> ChainFormat:
+    """The format of a chain that a request asks for."""
+    return format or _accepted(CHAIN, accept)
 
 
 async def of_report(
@@ -214,11 +222,11 @@ async def sql(
     return Response(answer, media_type=ROWS[form], headers={"Cache-Control": "no-store"})
 
 
-@router.get("/chain", responses=in_formats(ROWS))
+@router.get("/chain", responses=in_formats(CHAIN))
 @explained
 async def chain(
     working: Working,
-    form: RowsFormat,
+    form: Annotated[ChainFormat, Depends(of_chain)],
     first: Annotated[str, "A D, as in m16n8k16 f32 D, or ldmatrix."],
     second: Annotated[
         str, "An A, B or C, as in m16n8k16 f16 A, or stmatrix. Without it: all that need no move between lanes."
@@ -234,7 +242,7 @@ async def chain(
     options: dict[str, Any] = {"transpose": transpose, "relabel": relabel, "major": major}
     options |= {"count": count, "pitch": pitch, "swizzle": swizzle}
     answer = await working(work.chain, form, first, second or None, **options)
-    return Response(answer, media_type=ROWS[form])
+    return Response(answer, media_type=CHAIN[form])
 
 
 @router.get("/check", responses=in_formats(REPORT))

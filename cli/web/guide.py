@@ -22,6 +22,7 @@ _ORDER = (
         "fuse",
         "reduce",
         "load-and-store",
+        "chain-code",
         "shared-memory",
         "tensor-memory",
         "sparse",

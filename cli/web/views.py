@@ -338,7 +338,7 @@ async def chains(
         return facts
     asked |= {"second": second.strip() or None, "major": major or None}
     try:
-        verdict, text, ends, order = await at.work(work.shown, **asked)
+        verdict, text, ends, order, code, lacking = await at.work(work.shown, **asked)
     except LanemapError as error:
         return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
@@ -349,7 +349,7 @@ async def chains(
         key, source = _operand(at.survey, at.database, **named._asdict(), source=its)
         end = at.survey.shown(key, source)
         pictures.append((key, remembered(matrix, (alike(end), end.qualifiers, axis), end, None, axis)))
-    shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures}
+    shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures, "code": code, "lacking": lacking}
     return facts | shown | {"parameters": asked}
 
 

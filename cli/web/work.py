@@ -44,7 +44,7 @@ from ... import (
 from ...capture import recording
 from ...db.render import report
 from ..app import encoded
-from ..options import Format, ReportFormat
+from ..options import ChainFormat, Format, ReportFormat
 
 if TYPE_CHECKING:
     from ... import Check, Key, Query
@@ -237,11 +237,13 @@ def _right(database: Database, name: str) -> Source | None:
     return None if name.lower() == DEFAULT_SOURCE else database.source(name)
 
 
-def chain(database: Database, /, form: Format, first: str, second: str | None, **options: Any) -> str | bytes:
-    """The rows of ``Database.chain``; those of a chain as JSON with the verdict."""
+def chain(database: Database, /, form: ChainFormat, first: str, second: str | None, **options: Any) -> str | bytes:
+    """The rows or the device function of ``Database.chain``; the rows of a chain as JSON with the verdict."""
     answer = database.chain(first, second, **options)
-    if not isinstance(answer, Chain) or form is not Format.JSON:
-        return encoded(answer.rows(), form)
+    if form is ChainFormat.CPP:
+        return answer.cpp()
+    if not isinstance(answer, Chain) or form is not ChainFormat.JSON:
+        return encoded(answer.rows(), Format(form))
     ends = {"first": answer.first, "second": answer.second}
     record: dict[str, Any] = {end: {**its.key._asdict(), "source": its.source} for end, its in ends.items()}
     record |= {name: getattr(answer, name) for name in ("transposed", "movement", "registers_stay", "order")}
@@ -251,11 +253,19 @@ def chain(database: Database, /, form: Format, first: str, second: str | None, *
 
 def shown(
     database: Database, first: str, second: str | None, **options: Any
-) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None]:
-    """What ``Database.chain`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered."""
+) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, str, str]:
+    """What ``Database.chain`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered.
+
+    Last are the device function and the reason why there is none, of which one is empty.
+    """
     answer = database.chain(first, second, **options)
     layouts = [(end.key, str(end.source)) for end in answer.ends]
-    return answer.verdict, answer.text(), layouts, answer.order if isinstance(answer, Chain) else None
+    order = answer.order if isinstance(answer, Chain) else None
+    try:
+        code, lacking = answer.cpp(), ""
+    except LanemapError as error:
+        code, lacking = "", str(error)
+    return answer.verdict, answer.text(), layouts, order, code, lacking
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:

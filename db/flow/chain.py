@@ -128,14 +128,14 @@ class Chain(Told):
     @property
     def registers_stay(self) -> bool:
         """Whether every register is a register of D unchanged, with nothing to convert or pack."""
-        if self.moves_values or self.first.slot_bits != self.second.slot_bits or self._converts:
+        if self.moves_values or self.first.slot_bits != self.second.slot_bits or self.converts:
             return False
         above, below = self.table[:-1], self.table[1:]
         torn = (above[_TAKEN] == below[_TAKEN]) & (above[_ORIGIN] != below[_ORIGIN])
         return bool((self.table["slot"] == self.table["from_slot"]).all() and not torn.any())
 
     @property
-    def _converts(self) -> bool:
+    def converts(self) -> bool:
         """Whether values have other bits in the second type: those of f32 are also a tf32, those of b16 any type."""
         types = {self.first.type, self.second.type}
         return len(types) > 1 and types != {"f32", "tf32"} and types.isdisjoint(("b8", "b16", "b32"))
@@ -173,7 +173,12 @@ class Chain(Told):
         return Rows(Transfer._fields, self.table.tolist())
 
     def parts(self) -> Iterator[str | Rows]:
-        """The verdict, how tiles, K and registers fit, what movmatrix makes, and where each register comes from."""
+        """What is said of it as a whole, and where each register comes from."""
+        yield from self.facts()
+        yield from self._registers()
+
+    def facts(self) -> Iterator[str | Rows]:
+        """The verdict, how tiles, K and registers fit, and what movmatrix makes."""
         second, (produced, needed) = self.second, self.tiles
         yield f"{self.first}{', transposed,' if self.transposed else ''} as {second}: {self.verdict}"
         yield f"source: {', '.join(dict.fromkeys(str(end.source) for end in (self.first, second)))}"
@@ -199,11 +204,10 @@ class Chain(Told):
         if len(bits := second.occupied_bits) < second.slot_bits:
             yield f"slots:  {second.type} into bits {spans(bits)} of each {second.slot_bits}"
         if crossing := self.moves_values and self.through_movmatrix():
-            packed = f", converted to {second.type} first" * self._converts
+            packed = f", converted to {second.type} first" * self.converts
             packed = ", packed to 16 bits first: 2 i and 2 i + 1 into i" if self.first.slot_bits > 16 else packed
             yield f"movmatrix: makes each register of {second.role} from one of D{packed}"
             yield _without_tiles(Transposed._fields, crossing)
-        yield from self._registers()
 
     def _registers(self) -> Iterator[str | Rows]:
         """For each slot, the slot of D that its value comes from, and the lanes, where these differ."""

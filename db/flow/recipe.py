@@ -99,10 +99,10 @@ class Recipe(Told):
         return self._degree(self.pitch or self.tile[1], self.mode)
 
     def _degree(self, pitch: int, mode: str) -> int:
-        return int(degrees(self._bytes(pitch, mode).reshape(-1, WARP), _ROW).max())
+        return int(degrees(self.places(pitch, mode).reshape(-1, WARP), _ROW).max())
 
-    def _bytes(self, pitch: int, mode: str) -> Array:
-        """The byte of the tile that each address names."""
+    def places(self, pitch: int, mode: str) -> Array:
+        """The byte of the tile that each address names, whose lines are so far apart, and which is so swizzled."""
         return swizzle(mode)(np.array([address.line * pitch + address.byte for address in self.addresses]))
 
     @property
@@ -153,7 +153,7 @@ class Recipe(Told):
 
     def rows(self) -> Rows:
         """Every address as a row, with the major of the tile, its byte there, and how far each register is shifted."""
-        shift, places = self.shift, self._bytes(self.pitch or self.tile[1], self.mode).tolist()
+        shift, places = self.shift, self.places(self.pitch or self.tile[1], self.mode).tolist()
         rows = [(self.major, *address, place, shift) for address, place in zip(self.addresses, places, strict=True)]
         return Rows(("major", *Address._fields, "address", "shift"), rows)
 
@@ -184,7 +184,7 @@ class Recipe(Told):
         """Each move with its addresses and registers, then a table of the matrices."""
         operand, (lines, width), line = self.operand, self.tile, _LINES[self.major]
         named = f"the stored half of {operand}" if operand.windowed else str(operand)
-        way = "from" if _loads(self.moves[0]) else "to"
+        way = "from" if loads(self.moves[0]) else "to"
         yield f"{named} {way} a {line}-major tile of {lines} {line}s of {width} bytes"
         yield f"source:  {', '.join(dict.fromkeys(str(fragment.source) for fragment in (operand, *self.moves)))}"
         if self.count > 1:
@@ -329,7 +329,7 @@ def recipe(available: Sequence[Pair], operand: Fragment, major: str, count: int 
         raise LanemapError(f"{_name(available[0].r)} is for elements of 4 and 6 bits in bytes of their own, not {key}")
     dense = compressed(operand) if operand.windowed else operand
     versions = [replaced for replaced in (dense, as_half_pairs(dense)) if replaced]
-    if _loads(available[0].r):
+    if loads(available[0].r):
         del versions[1:]
     failed: dict[str, str] = {}
     for name, same in grouped(fitting, lambda pair: _name(pair.r)).items():
@@ -515,7 +515,8 @@ def _in_order(registers: Sequence[int]) -> str:
     return spans(registers) if rising else " ".join(map(str, registers))
 
 
-def _loads(move: Fragment) -> bool:
+def loads(move: Fragment) -> bool:
+    """Whether it moves from memory to registers."""
     return instruction(move.instruction).moves == "load"
 
 

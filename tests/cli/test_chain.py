@@ -79,6 +79,31 @@ def test_every_element_in_other_formats(run):
     assert all(row["lane"] == row["from_lane"] for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "how", "code"),
+    [
+        ("m16n8k16 f32 D m16n8k16 f16 A", {}, 0),
+        ("m16n8k16 f32 D m16n8k32 e4m3 A", {}, 1),
+        ("m16n8k16 f32 D m16n8k32 e4m3 A --relabel", {"relabel": True}, 0),
+        ("ldmatrix m16n8k16 f16 B", {}, 0),
+        ("ldmatrix m16n8k32 e4m3 A", {}, 0),
+    ],
+)
+def test_a_device_function_is_that_of_the_answer(run, database, arguments, how, code):
+    result = run("chain", *arguments.split(), "-f", "cpp")
+    ends = re.fullmatch(r"(.* D|ldmatrix) (\S+ \S+ [AB]).*", arguments).groups()
+    answer = database.chain(*ends, **how)
+    assert (result.code, result.out) == (code, answer.cpp())
+    assert result.err == "".join(f"lanemap: {line}\n" for line in answer.failed)
+
+
+def test_no_device_function_is_one_line(run):
+    result = run("chain", *"m16n8k16 f32 D -f cpp".split())
+    assert (result.code, result.out) == (2, "")
+    assert result.err.endswith("or a recipe: write m16n8k16 f32 D m16n8k16 f16 A\n")
+    assert "not one of 'table', 'csv'" in run("find", *"m16n8k16 f16 A -f cpp".split()).err
+
+
 def numbered(text):
     """The numbers of spans such as 0-3,8."""
     ends = [list(map(int, part.split("-"))) for part in text.split(",")]

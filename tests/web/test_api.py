@@ -230,6 +230,14 @@ def test_a_chain_is_that_of_database(client, database):
         assert [tuple(move.values()) for move in said["moves"]] == list(map(tuple, expected.moves))
     found = frame(client, "/api/chain", "csv", **ends)
     assert found.values.tolist() == database.chain(*ends.values()).frame().values.tolist()
+    answer = client.get("/api/chain", params=ends | {"format": "cpp"})
+    assert (answer.headers["content-type"], answer.text) == (
+        "text/x-c++src; charset=utf-8",
+        database.chain(*ends.values()).cpp(),
+    )
+    refused = client.get("/api/chain", params={"first": "m16n8k16 f32 D", "format": "cpp"})
+    assert (refused.status_code, "two operands, or a recipe" in refused.text) == (400, True)
+    assert client.get("/api/find", params={"shape": "m16n8k16", "type": "f16", "format": "cpp"}).status_code == 400
 
 
 def test_a_recipe_is_that_of_database(client, database, refused):

@@ -411,6 +411,12 @@ def test_a_chain_is_refused_in_words_and_only_then(reader):
         assert re.search(r'role="alert">[^<]+', answer.text)
 
 
+def test_a_chain_without_a_function_says_why(reader):
+    page = reader.get("/chain", params={"first": "m8n8k128 s32 D", "second": "m8n8k128 b1 A"}).text
+    assert "There is no function: no conversion makes b1 of s32" in page
+    assert "As C++" not in reader.get("/chain", params={"first": "m16n8k16 f32 D"}).text
+
+
 def test_a_chain_has_a_page_with_both_layouts(reader, database):
     ends = {"first": "m16n8k16 f32 D", "second": "m16n8k32 e4m3 A"}
     for relabel in (False, True):
@@ -418,7 +424,8 @@ def test_a_chain_has_a_page_with_both_layouts(reader, database):
         chain = database.chain(*ends.values(), relabel=relabel)
         assert answer.status_code == 200
         assert f'<p class="remark">{chain.verdict}</p>' in answer.text
-        assert unescape(re.search("<pre[^>]*>(.*?)</pre>", answer.text, re.DOTALL)[1]) == chain.text()
+        told, code = map(unescape, re.findall("<pre[^>]*data-copy>(.*?)</pre>", answer.text, re.DOTALL))
+        assert (told, code) == (chain.text(), chain.cpp())
         assert answer.text.count('<table class="grid') == 2
     wmma = [
         reader.get("/chain", params=ends | {"second": f"wmma m16n16k16 {end}"}) for end in ("f16 A", "bf16 B", "f32 C")

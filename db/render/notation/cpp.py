@@ -95,7 +95,7 @@ def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) 
         tests = []
         for (name, count), mask, values in zip(shape.items(), masks[0, :, 0].tolist(), masks[:, :, 1].T, strict=True):
             field = name if mask == count - 1 else f"({name} & 0x{mask:X})"
-            tests += [f"{field} == {_value(values.reshape(sizes), names)}"] if mask else []
+            tests += [f"{field} == {expression(values.reshape(sizes), names)}"] if mask else []
         text = " && ".join(tests) or "true"
     else:
         places = np.zeros((len(tables), first.threads, first.per_thread), bool)
@@ -113,14 +113,14 @@ def _at(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> 
     shape = (*sizes, first.threads, first.registers, first.slots)
     grid = {name: np.stack([arrays[name] for arrays in everywhere]).reshape(shape) for name in everywhere[0]}
     indices = [*names, *PLACE]
-    lines = {name: _value(grid[name], indices) for name in ("row", "col")}
+    lines = {name: expression(grid[name], indices) for name in ("row", "col")}
     window = grid["col_last"] - grid["col"]
     if window.any():
         even = (window == window.flat[0]).all()
-        lines["col_last"] = f"col + {window.flat[0]}" if even else _value(grid["col_last"], indices)
+        lines["col_last"] = f"col + {window.flat[0]}" if even else expression(grid["col_last"], indices)
     results = list(lines)
     if grid["computation"].any():
-        lines["computation"] = _value(grid["computation"] + 1, indices)
+        lines["computation"] = expression(grid["computation"] + 1, indices)
         results = ["row", "col", "col_last" if "col_last" in lines else "col", "computation"]
     return _function("cell", "at", PLACE, lines, f"{{{', '.join(results)}}}")
 
@@ -130,7 +130,7 @@ def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names:
     arguments = [name for name in ("row", "col", "computation", "nth") if name in extents]
     indices = [*names, *("(computation - 1)" if name == "computation" else name for name in extents)]
     places = np.stack([inverted.places for inverted in back]).reshape(*sizes, *extents.values())
-    lines = {name: _value(array, indices) for name, array in zip(PLACE, first.place(places), strict=True)}
+    lines = {name: expression(array, indices) for name, array in zip(PLACE, first.place(places), strict=True)}
     passed = ", ".join(name if name == "nth" else f"c.{name}" for name in arguments)
     nth = "nth" if "nth" in arguments else "/*nth*/"
     return _function("place", "find", arguments, lines, "{lane, reg, slot}") + (
@@ -150,9 +150,8 @@ def _reductions(fragment: Fragment) -> str:
             of = np.zeros(fragment.per_thread, np.int64)
             for number, together in enumerate(found.values):
                 of[list(together)] = number
-            text += f"\n{_constants(counts)}" + _function(
-                "int", f"{along}_value", ["reg", "slot"], {}, _value(of.reshape(-1, fragment.slots), ["reg", "slot"])
-            )
+            value = expression(of.reshape(-1, fragment.slots), ["reg", "slot"])
+            text += f"\n{_constants(counts)}{_function('int', f'{along}_value', ['reg', 'slot'], {}, value)}"
             text += _REDUCE.format(
                 along=along, elements=fragment.per_thread, masks="".join(f", {m}" for m in found.masks)
             )
@@ -168,7 +167,7 @@ _REDUCE = """#ifdef __CUDACC__
 """
 
 
-def _value(values: Array, names: Sequence[str]) -> str:
+def expression(values: Array, names: Sequence[str]) -> str:
     """An array over the named indices as an expression: a sum, cases of sums, or a table."""
     try:
         *cases, last = as_cases(values)

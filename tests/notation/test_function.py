@@ -1,0 +1,156 @@
+"""Device functions of chains and recipes: compiled without a warning, run on simulated threads, compared with numpy.
+
+What must come out follows from the rows of both operands alone, not from the moves that the function was made of.
+"""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import lanemap
+
+from ..functions import compiled, of_chain, of_recipe
+from ..machine.conftest import run as traced
+from ..test_readme import GUIDE, blocks
+
+#: By target: D, what it becomes, and how. Values stay, or are exchanged in a quad, a warp, or by movmatrix.
+CHAINS = {
+    "sm_75": [
+        ("m16n8k8 f32 D", "m16n8k8 f16 A", {}),
+        ("m8n8k4 f32 D", "m8n8k4 f16 A", {"major": "row"}),
+        ("m8n8k16 s32 D", "m8n8k16 s8 B", {}),
+    ],
+    "sm_80": [
+        ("m16n8k16 f32 D", "m16n8k16 f16 A", {}),
+        ("m16n8k16 f32 D", "m16n8k16 bf16 A", {}),
+        ("m16n8k16 f32 D", "m16n8k16 bf16 B", {}),
+        ("m16n8k16 f16 D", "m16n8k16 bf16 B", {"transpose": True}),
+        ("m16n8k16 f16 D", "m16n8k16 f16 A", {"transpose": True}),
+        ("m16n8k16 f16 D", "m16n8k8 tf32 A", {}),
+        ("m16n8k8 f32 D", "m16n8k8 tf32 A", {}),
+        ("m16n8k8 f32 D", "m16n8k8 tf32 A", {"relabel": True}),
+        ("m16n8k8 f32 D", "m16n8k8 tf32 B", {}),
+        ("m16n8k32 s32 D", "m16n8k32 s8 A", {}),
+        ("m16n8k32 s32 D", "m16n8k32 u8 A", {"relabel": True}),
+        ("m16n8k16 f32 D", "m16n8k32 s8 B", {}),
+        ("m16n8k16 f16 D", "m16n8k32 s8 A", {}),
+        ("m16n8k64 s32 D", "m16n8k64 s4 A", {}),
+        ("m16n8k64 s32 D", "m16n8k64 u4 B", {}),
+        ("m8n8k4 f64 D", "m8n8k4 f64 A", {}),
+        ("m8n8k4 f64 D", "m16n8k16 f16 A", {}),
+        ("m16n8k16 f16 D", "m16n8k16 f32 C", {}),
+        ("movmatrix D", "m16n8k16 f16 A", {}),
+    ],
+    "sm_89": [
+        ("m16n8k16 f32 D", "m16n8k32 e4m3 A", {}),
+        ("m16n8k16 f32 D", "m16n8k32 e5m2 A", {"relabel": True}),
+        ("m16n8k16 f16 D", "m16n8k32 e4m3 A", {}),
+        ("m16n8k16 f16 D", "m16n8k32 e5m2 B", {}),
+    ],
+    "sm_90a": [
+        ("m64n64k16 f32 D", "m64n64k16 f16 A", {}),
+        ("m64n64k16 f32 D", "m64n64k32 e4m3 A", {}),
+        ("m64n64k32 f32 D", "m64n64k32 e4m3 A", {"relabel": True}),
+        ("wmma m16n16k16 f16 D", "wmma m16n16k16 f16 B", {}),
+    ],
+    "sm_120a": [
+        ("m16n8k16 f32 D", "m16n8k32 e2m1 A", {}),
+        ("m16n8k16 f32 D", "m16n8k32 e2m3 B", {}),
+        ("m16n8k16 f32 D", "m16n8k32 e3m2 A", {"relabel": True}),
+        ("m16n8k16 f32 D", "m16n8k64 e2m1 A", {}),
+    ],
+}
+
+#: By target: what is loaded or stored, and how the tile lies.
+RECIPES = {
+    "sm_75": [
+        ("ldmatrix", "m16n8k8 f16 A", {}),
+        ("ldmatrix", "m16n8k8 f16 B", {"count": 4}),
+    ],
+    "sm_80": [
+        ("ldmatrix", "m16n8k16 f16 A", {}),
+        ("ldmatrix", "m16n8k16 bf16 A", {"pitch": 144, "count": 2}),
+        ("ldmatrix", "m16n8k16 f16 B", {"pitch": 128, "swizzle": "128B", "count": 8}),
+        ("ldmatrix", "m16n8k32 s8 A", {"pitch": 64, "swizzle": "64B", "major": "row"}),
+        ("ldmatrix", "m16n8k8 tf32 A", {"count": 4}),
+    ],
+    "sm_90a": [
+        ("m16n8k16 f16 D", "stmatrix", {}),
+        ("m16n8k16 f32 D", "stmatrix", {"count": 4, "pitch": 64, "swizzle": "64B"}),
+        ("m64n64k16 f32 D", "stmatrix", {"pitch": 128, "swizzle": "128B"}),
+        ("ldmatrix", "m64n64k16 f16 A", {}),
+    ],
+}
+
+
+def some(targets, quick):
+    """The targets, of which one is tried quickly: compilers take seconds for each."""
+    return [target if target == quick else pytest.param(target, marks=pytest.mark.slow) for target in targets]
+
+
+def answers(database, requests):
+    """The chain of each request, or the recipe for each major."""
+    for first, second, how in requests:
+        answer = database.chain(first, second, **how)
+        yield from answer if isinstance(answer, lanemap.Recipes) else [answer]
+
+
+@pytest.fixture
+def expect(tmp_path):
+    """A function that compiles kernels for a target, runs each and compares what it leaves."""
+
+    def expect(cases, target):
+        texts = [text for case in cases for text in (case.function, case.text)]
+        out = compiled(texts, target, tmp_path)
+        ptx = out.with_suffix(".ptx").read_text()
+        for case in cases:
+            right = np.ascontiguousarray(case.right).view("u4")
+            given = {"given": np.ascontiguousarray(case.given).view("u4").ravel(), "made": f"u32[{right.size}]=0"}
+            found = traced(ptx, given, block=case.threads, entry=case.name)
+            assert found.ok, (case.function, found)
+            assert np.array_equal(found.outputs["made"].reshape(right.shape), right), case.function
+
+    return expect
+
+
+@pytest.mark.parametrize("target", some(CHAINS, "sm_89"))
+def test_functions_of_chains_make_the_operand(database, expect, target):
+    expect(list(map(of_chain, answers(database, CHAINS[target]))), target)
+
+
+@pytest.mark.parametrize("target", some(RECIPES, "sm_75"))
+def test_functions_of_recipes_load_and_store(database, expect, target):
+    found = [*answers(database, RECIPES[target])]
+    cases = [of_recipe(recipe) for recipe in found]
+    cases += [of_recipe(replace(recipe, pitch=256, mode="none"), "bf16") for recipe in found if recipe.packed]
+    expect([*{case.name + case.text: case for case in cases}.values()], target)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("m16n8k16 f32 D", None, "C\\+\\+ is for a chain of two operands, or a recipe: write m16n8k16 f32 D"),
+        ("m8n8k128 s32 D", "m8n8k128 b1 A", "no conversion makes b1 of s32: chain types of numbers"),
+        ("m16n8k16 f32 D", "movmatrix A", "no conversion makes b16 of f32"),
+        ("wgmma m64n64k16 f16 D", "wgmma m64n64k16 f16 A", "values move between warps, which no shuffle does"),
+    ],
+)
+def test_what_no_function_does_is_refused(database, first, second, words):
+    with pytest.raises(lanemap.LanemapError, match=words):
+        database.chain(first, second, transpose=first.startswith("wgmma")).cpp()
+
+
+def test_what_is_no_chain_has_no_function(database):
+    with pytest.raises(lanemap.LanemapError, match="is for a chain of two operands, or a recipe"):
+        database.show("m16n8k16 f16").cpp()
+
+
+@pytest.mark.slow
+def test_the_functions_of_the_guide_compile(run, tmp_path):
+    """As the page says which command writes each file that its kernel includes."""
+    (kernel,) = blocks("cpp", (GUIDE / "chain-code.md").read_text())
+    for name, command in re.findall(r'#include "(.*)" +// lanemap (.*)', kernel):
+        (tmp_path / name).write_text(run(*command.split()).out)
+    compiled([kernel], "sm_90", tmp_path, f"-I{tmp_path}")
