@@ -4,6 +4,7 @@ Whatever comes from outside is escaped where it is put into a page. Each distinc
 """
 
 import shlex
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,9 +16,11 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, __version__
+from ...db.isa.instructions import ROLES
 from ...db.render import blocks, facts
 from ...db.render.picture import formats
 from ...db.render.picture import grid as drawing
+from ...db.text import grouped
 from .links import Links
 
 _FOLDER = Path(__file__).parent
@@ -65,9 +68,13 @@ def render(name: str, links: Links, facts: dict[str, Any]) -> str:
 
 
 def layouts_css() -> str:
-    """The style sheet that is made: the colours of lanes, the sizes of pictures, and that of reports."""
-    sizes = "".join(f".{letter}{size}{{--{letter}:{size}}}" for letter in "cr" for size in _SIZES)
-    return formats.stylesheet() + sizes + blocks.STYLE
+    """The style sheet that is made: the colours of lanes, sizes of pictures, what is chosen, that of reports."""
+    sizes = [f".{letter}{size}{{--{letter}:{size}}}" for letter in "cr" for size in _SIZES]
+    hidden = "section:has(#{0}:checked) .{1}:not(.{2}){{display:none}}"
+    chosen = [hidden.format(f"{role}-{at}", f"at-{role}", f"v{at}") for role in CHOSEN for at in range(_CHOICES)]
+    one = [hidden.format(f"at-{role}", "operand", f"at-{role}") for role in ROLES]
+    phone = ["@media screen and (max-width:640px){", *one, "}"]
+    return formats.stylesheet() + "".join([*sizes, *chosen, *phone]) + blocks.STYLE
 
 
 def selection(key: Key, source: str | None) -> str:
@@ -160,33 +167,44 @@ def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
 
 
 def product(drawn: Sequence[Fragment], lane: int | None = None) -> list[dict[str, Any]]:
-    """The matrices of an instruction's operands by role, for each computation.
+    """The matrices of an instruction's operands, for each computation.
 
-    Rows and columns that operands share are drawn alike, so that they meet when A is put to the left of D and B above.
-    The style sheet fits ``wide`` and ``high``, the classes of all that meet, and ``beside``, those of E and scales,
-    into the page, all of which ``broad`` ones need.
+    Rows and columns that operands share are drawn alike, so that they meet when A is put to the left of D and B above,
+    and scales before them. ``tables`` have their roles, and which of its role each is. The style sheet fits ``wide``
+    and ``high``, the classes of all that meet, and ``beside``, those of the others, into the page, all of which
+    ``broad`` ones need.
     """
-    fragments = {fragment.role: fragment for fragment in drawn}
     pictures = []
-    for together in drawing.by_element([*fragments.values()], drawing.View()):
-        grids = dict(zip(fragments, together, strict=True))
-        below = [grid for role, grid in grids.items() if role in "BD"]
-        cells = {role: formats.width(*(below if role in "BD" else [grid])) for role, grid in grids.items()}
-        wide = {role: _wide(grid, cells[role]) for role, grid in grids.items()}
-        high = {role: 4 + 2 * len(grid.rows) for role, grid in grids.items()}
-        left, middle, right = (max((wide.get(role, 0) for role in roles), default=0) for roles in ("A", "BD", "C"))
-        tall = high.get("B", 0) + max(high.get(role, 0) for role in "ACD")
+    for grids in drawing.by_element(drawn, drawing.View()):
+        by_role = grouped(zip(drawn, grids, strict=True), lambda pair: pair[0].role)
+        tables, wide, high = [], defaultdict[str, float](float), defaultdict[str, int](int)
+        for role, pairs in by_role.items():
+            alike = _BELOW if role in _BELOW else (role,)
+            cells = formats.width(*(grid for like in alike for _, grid in by_role.get(like, ())))
+            for at, (fragment, grid) in enumerate(pairs):
+                caption = role if role.startswith("SF") else ""  # a column of scales is narrow
+                tables.append((role, at, _table(fragment, grid, lane, caption, cells)))
+                wide[role] = max(wide[role], _wide(grid, cells))
+                high[role] = max(high[role], 4 + 2 * len(grid.rows))
+        across = wide["SFA"] + wide["A"] + max(wide["B"], wide["D"], wide["SFB"]) + wide["C"]
         pictures.append(
             {
-                "tables": {role: _table(fragments[role], grids[role], lane, "", cells[role]) for role in grids},
-                "wide": _sized("c", left + middle + right),
-                "high": _sized("r", tall),
-                "broad": max(left + middle + right, *wide.values()) > _BROAD,
-                "beside": {role: _sized("c", size) for role, size in wide.items() if role not in "ABCD"},
+                "tables": tables,
+                "wide": _sized("c", across),
+                "high": _sized("r", high["SFB"] + high["B"] + max(high["A"], high["C"], high["D"])),
+                "broad": max(across, *wide.values()) > _BROAD,
+                "beside": {role: _sized("c", wide[role]) for role in by_role if role in ("E", "r")},
             }
         )
     return pictures
 
+
+#: The roles of which every fragment is drawn, of which people choose one, and how many there are at most.
+CHOSEN = ("E", "SFA", "SFB")
+_CHOICES = 32
+
+#: The roles whose columns stand below each other.
+_BELOW = ("B", "D", "SFB")
 
 #: How many ems wide a picture is beside which nothing stands.
 _BROAD = 125

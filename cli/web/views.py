@@ -37,12 +37,13 @@ from ... import (
 from ...db.errors import refusal
 from ...db.flow import recipe, reduction
 from ...db.render import notation, report
+from ...db.render.facts import selector
 from ...db.text import but_for_n, grouped, printable
 from ..options import Format, extents, integer
 from . import guide, work
 from .api import Only
 from .links import Links
-from .render import alike, matrix, product, register_file, server_links
+from .render import CHOSEN, alike, matrix, product, register_file, server_links
 from .work import Opened, Surveyed, remembered
 
 Facts = dict[str, Any]
@@ -165,8 +166,17 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
     chosen = accumulator or next(iter(accumulators), None)
     if accumulator is not None and accumulator not in accumulators:
         raise LanemapError(f"no accumulator {accumulator} for {named}: there is {', '.join(accumulators) or 'none'}")
-    met = _meeting(at.survey, named, chosen, lane)
+    met = _meeting(survey := at.survey, named, chosen, lane)
+    said = survey.said(named)
+
+    def alike_in_all(key: Key) -> tuple[object, ...]:
+        fragment = survey.shown(key)
+        its = fragment.type, fragment.dimensions, fragment.registers, fragment.register_bits, fragment.slots
+        return key.role, survey.known[key], its, tuple((name, of.verdict) for name, of in said[key].items())
+
     return met | {
+        "said": said,
+        "operands": grouped(said, alike_in_all).values(),
         "title": str(named),
         "product": named,
         "forms": [form for form in forms if form.d == chosen] or forms,
@@ -186,10 +196,18 @@ def _meeting(survey: Survey, named: Product, accumulator: str | None = None, lan
     there = [fragment for fragment in shown if fragment.has_rows]
     of = {fragment.role: fragment for fragment in there}
     both = "C" in of and "D" in of and of["C"].same_layout(of["D"])
-    drawn = [fragment for fragment in there if fragment.role in _DRAWN and not (fragment.role == "C" and both)]
+    drawn = []
+    for fragment in there:
+        if fragment.role in CHOSEN:
+            every = map(survey.shown, survey.operands[fragment.key.operand])
+            drawn += [fragment, *(other for other in every if other.has_rows and other.key != fragment.key)]
+        elif fragment.role in _DRAWN and fragment is of[fragment.role] and not (fragment.role == "C" and both):
+            drawn.append(fragment)
+    by_role = grouped(drawn, lambda fragment: fragment.role)
     like = tuple((alike(fragment), fragment.qualifiers) for fragment in drawn)
     return {
         "pictures": remembered(product, (like, lane), drawn, lane) if drawn else [],
+        "choices": {role: _apart(fragments) for role, fragments in by_role.items() if len(fragments) > 1},
         "both": both,
         "moved": of.get("r"),
         "missing": [fragment for fragment in shown if not fragment.has_rows],
@@ -197,7 +215,17 @@ def _meeting(survey: Survey, named: Product, accumulator: str | None = None, lan
     }
 
 
-_DRAWN = ("A", "B", "C", "D", "E", "SFA", "SFB", "r")
+def _apart(fragments: Sequence[Fragment]) -> tuple[str, list[str]]:
+    """By what the fragments of an operand are told apart, and what each of them has of it."""
+    each = ((one.type, selector(one).replace(" ", "::"), *(one.qualifiers or "").split(".")) for one in fragments)
+    names = [*each]
+    common = set.intersection(*map(set, names))
+    apart = [[part.rpartition("::") for part in name if part not in common] for name in names]
+    by = dict.fromkeys(what for parts in apart for what, *_ in parts if what)
+    return ", ".join(by), [", ".join(value for *_, value in parts) for parts in apart]
+
+
+_DRAWN = ("A", "B", "C", "D", "r")
 
 
 def _expect_lane(of: object, fragments: Sequence[Fragment], lane: int | None) -> int | None:

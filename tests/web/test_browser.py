@@ -125,7 +125,7 @@ _MEET = """() => [...(document.querySelector(".meeting")?.children ?? [])].map(e
 })"""
 
 
-@pytest.mark.parametrize(("width", "media"), [(1440, "screen"), (390, "screen"), (794, "print")])
+@pytest.mark.parametrize(("width", "media"), [(1440, "screen"), (794, "print")])
 def test_operands_that_meet_are_seen_together(visit, address, database, width, media):
     """Those of the first and the last product of each instruction, and on a page of A4; A left of D, B above it."""
     by_name = {}
@@ -148,12 +148,13 @@ def test_operands_that_meet_are_seen_together(visit, address, database, width, m
     assert {"mma", "mma.sp", "wgmma", "wgmma.sp", "wmma"} <= seen
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_metadata_lights_with_the_element(visit, width):
-    tab = visit("/mma.sp/m16n8k32/f16", viewport={"width": width, "height": 900})
+def test_metadata_lights_with_the_element(visit):
+    tab = visit("/mma.sp/m16n8k32/f16", viewport={"width": 1440, "height": 900})
     tab.locator(".at-D tbody td").nth(9).hover()
     assert tab.locator(".at-A td.meets").count() == 24  # its row: of four columns those in the middle are one cell
-    assert tab.locator(".at-E td.meets").count() > 0
+    seen = tab.locator(".at-E:visible")
+    assert seen.count() == 1
+    assert seen.locator("td.meets").count() > 0
     small = tab.locator(".at-A tbody td").first.bounding_box()["width"]
     tab.get_by_label("Full size").check()
     assert tab.locator(".at-A tbody td").first.bounding_box()["width"] > small
@@ -194,17 +195,53 @@ def test_paper_has_all_of_a_page_and_nothing_to_press(visit, path):
         assert node.evaluate("each => each.checkVisibility({ contentVisibilityAuto: true })")
 
 
-def test_in_full_size_a_phone_has_the_operands_below_each_other(visit):
-    """Each with letters that can be read, and with the names of its rows wherever it is scrolled to."""
-    tab = visit("/mma/m16n8k16/f16", viewport={"width": 390, "height": 800})
-    tab.get_by_label("Full size").check()
-    assert tab.locator(".at-A .grid").evaluate("each => getComputedStyle(each).fontSize") == "12px"
-    boxes = [tab.locator(f".at-{role}").bounding_box() for role in "ABD"]
-    assert len({box["x"] for box in boxes}) == 1
-    assert boxes[0]["y"] < boxes[1]["y"] < boxes[2]["y"]
-    tab.locator(".at-A tbody tr").first.locator("td").last.scroll_into_view_if_needed()
-    assert tab.locator(".at-A tbody td").first.bounding_box()["x"] < 0
-    assert tab.locator(".at-A tbody th").first.bounding_box()["x"] >= 0
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_phone_shows_one_operand_at_a_time(visit, scripts):
+    """In letters that can be read, with the names of its rows wherever it is scrolled to; what was lit stays lit."""
+    how = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "java_script_enabled": scripts}
+    tab = visit("/mma/m16n8k16/f16", **how)
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    if scripts:
+        tab.locator(".at-D tbody tr").nth(3).locator("td").nth(5).tap()
+    for role in "DAB":
+        tab.get_by_label(role, exact=True).tap()
+        seen = tab.locator(".meeting > div:visible")
+        assert seen.count() == 1
+        assert seen.get_attribute("class").split()[1] == f"at-{role}"
+        size = seen.locator("td").first.evaluate("each => parseFloat(getComputedStyle(each).fontSize)")
+        assert size >= 9
+        assert seen.locator("td.meets, td.on").count() == {"D": 1, "A": 8, "B": 8}[role] * scripts
+        seen.locator("tbody tr").first.locator("td").last.scroll_into_view_if_needed()
+        assert seen.locator("tbody th").first.bounding_box()["x"] >= 0
+
+
+def test_a_link_to_a_hidden_operand_shows_it(visit):
+    tab = visit("/mma/m16n8k16/f16?role=B&row=3&col=5", viewport={"width": 390, "height": 800})
+    assert tab.locator(".at-B td.cursor").is_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_scales_stand_on_the_grid_of_the_product_and_one_is_chosen(visit, database, scripts):
+    tab = visit("/mma/m16n8k32/e2m1", viewport={"width": 1440, "height": 900}, java_script_enabled=scripts)
+    boxes = {role: tab.locator(f".at-{role}:visible tbody").bounding_box() for role in ("SFA", "SFB", "A", "B", "D")}
+    assert boxes["SFA"]["x"] < boxes["A"]["x"] < boxes["D"]["x"]
+    assert boxes["SFB"]["y"] < boxes["B"]["y"] < boxes["D"]["y"]
+    assert {round(boxes[role]["y"]) for role in ("SFA", "A", "D")} == {round(boxes["D"]["y"])}
+    cells = {role: tab.locator(f".at-{role}:visible tbody td").nth(5).bounding_box()["x"] for role in ("SFB", "B", "D")}
+    assert len({round(x) for x in cells.values()}) == 1
+    for byte, thread in ((0, 0), (2, 3)):
+        tab.locator(".choose", has_text="SFB").get_by_label(f"{byte}, {thread}", exact=True).check()
+        named = f"scale_vec::1X.byte_id::{byte}.thread_id::{thread}"
+        held = database.fragment("m16n8k32", "ue8m0", "SFB", qualifiers=named).table
+        assert tab.locator(".at-SFB:visible").count() == 1
+        seen = tab.locator(".at-SFB:visible tbody td").all_text_contents()
+        expected = {(each["col"]): f"{each['lane']}:{each['reg']}.{each['slot']}" for each in held}
+        assert [text.strip() for text in seen] == [expected[at] for at in range(8)]
+        if scripts:
+            tab.locator(".at-D tbody tr").nth(3).locator("td").nth(6).hover()
+            assert tab.locator(".at-SFB:visible td.meets").all_text_contents() == [seen[6]]
+            assert f"SFB in lanes {expected[6].split(':')[0]}" in tab.locator("[data-say]").text_content()
+    assert tab.locator("tr", has_text="16 variants").count() == 1
 
 
 def test_an_element_and_a_tab_are_links(visit, address):
@@ -397,6 +434,7 @@ def test_the_picture_by_keyboard_and_a_shared_link(visit, address):
 def test_the_picture_by_touch(visit):
     tab = visit("/mma/m16n8k16/bf16", has_touch=True, viewport={"width": 390, "height": 800})
     assert "tap it" in tab.locator("[data-say]").text_content()
+    tab.get_by_label("A", exact=True).tap()
     tab.locator(".at-A tbody td").first.tap()
     assert "A row 0, column 0 to 1: lane 0, register 0, slot 0 to 1" in tab.locator("[data-say]").text_content()
     tab.locator("a[data-lane='7']").tap()

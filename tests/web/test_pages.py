@@ -378,7 +378,7 @@ def test_a_picture_says_which_of_several_forms_it_is_of(reader):
     for path, qualifiers in (*scales, *(("wmma/m16n16k16/f16/A", major) for major in ("row", "col"))):
         page = reader.get(f"/{path}", params={"qualifiers": qualifiers}).text
         assert re.search(rf"<caption>[^<]*\), {qualifiers}</caption>", page), qualifiers
-    assert "(S), scale_vec::" in reader.get("/mma.sp/m16n8k128/e2m1").text
+    assert "scale_vec, byte_id, thread_id" in reader.get("/mma.sp/m16n8k128/e2m1").text
 
 
 @pytest.mark.parametrize(

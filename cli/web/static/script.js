@@ -180,7 +180,10 @@ function pictures() {
   const cells = tables.flatMap(table => [...table.tBodies[0].querySelectorAll("td")]);
   const folds = new Map(tables.map(table => [table, [...table.parentElement.querySelectorAll(".note")].map(foldOf).filter(Boolean)]));
   const known = new Map(cells.map(cell => [cell, repeated(readCell(cell), folds.get(cell.closest("table")))]));
-  const every = [...known].flatMap(([cell, all]) => all.map(facts => [cell, facts]));
+  // Of several scales or metadata one is chosen to be seen.
+  const chosen = ([cell, { role }]) => { const at = cell.closest(".operand")?.className.match(/\bv(\d+)/)[1]; return document.getElementById(`${role}-${at}`)?.checked ?? true; };
+  const all = [...known].flatMap(([cell, all]) => all.map(facts => [cell, facts]));
+  let every = all.filter(chosen);
   const say = document.querySelector("[data-say]"), hint = say.textContent;
   const lanes = [...document.querySelectorAll("a[data-lane]")];
   const roles = new Set(tables.map(table => table.dataset.role));
@@ -196,7 +199,7 @@ function pictures() {
   };
   // On the page of a chain an element stands in each tile of its operand, and K of the second one in an order of its own.
   const chain = document.querySelector("[data-tiles]"), order = chain && JSON.parse(chain.dataset.tiles);
-  if (order) for (const [, facts] of every) if (facts.role !== "D") {
+  if (order) for (const [, facts] of all) if (facts.role !== "D") {
     const at = facts.role === "B" ? 0 : 1;
     facts.places = facts.cells.flatMap(cell => order.slice(cell[at][0], cell[at][1] + 1).map(place => cell.with(at, [place, place])));
   }
@@ -232,7 +235,7 @@ function pictures() {
     const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in ${inMemory.has(role) ? "words" : "lanes"} ${[...all].sort(new Intl.Collator("en", { numeric: true }).compare).join(" ")}`).join("; ");
     say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` ${chain ? "Tile by tile it is" : "It meets"} ${met}.` : "");
   };
-  const restore = () => { clear(); say.textContent = hint; if (pinned !== null) lightLane(pinned); };
+  const restore = () => { clear(); say.textContent = hint; if (pinned !== null) lightLane(pinned); else if (cursor) lightCell(cursor); };
   const pin = lane => {
     pinned = pinned === lane ? null : lane;
     lanes.forEach(each => Number(each.dataset.lane) === pinned ? each.setAttribute("aria-current", "true") : each.removeAttribute("aria-current"));
@@ -240,6 +243,7 @@ function pictures() {
     pinned === null ? address.searchParams.delete("lane") : address.searchParams.set("lane", pinned);
     history.replaceState(null, "", address);
     document.getElementById("held")?.remove();
+    leave();
     restore();
   };
   // The address of an element is its role, where there are several, with its row and column in one of the products.
@@ -261,9 +265,10 @@ function pictures() {
     const named = facts => facts.role === role && (facts.part ?? null) === asked.get("part") && facts.cells.some(each => meet(each[0], at[0]) && meet(each[1], at[1]));
     return every.find(([, facts]) => named(facts));
   };
-  const place = (cell, facts) => { cursor?.classList.remove("cursor"); cursor = cell; cell.classList.add("cursor"); cell.scrollIntoView({ block: "nearest", inline: "nearest" }); lightCell(cell, facts); };
+  const leave = () => { cursor?.classList.remove("cursor"); cursor = null; };
+  const place = (cell, facts) => { leave(); cursor = cell; cell.classList.add("cursor"); if (!cell.offsetParent) document.getElementById("at-" + known.get(cell)[0].role)?.click(); cell.scrollIntoView({ block: "nearest", inline: "nearest" }); lightCell(cell, facts); };
   const step = (area, key) => {
-    const mine = cells.filter(cell => area.contains(cell));
+    const mine = cells.filter(cell => area.contains(cell) && cell.offsetParent);
     if (!cursor || !area.contains(cursor)) return place(mine[0]);
     const here = cursor.getBoundingClientRect(), across = key.endsWith("Left") || key.endsWith("Right"), sign = /Left|Up/.test(key) ? -1 : 1;
     let best = null, least = Infinity;
@@ -283,10 +288,10 @@ function pictures() {
     area.addEventListener("keydown", event => {
       if (event.key.startsWith("Arrow")) { event.preventDefault(); step(area, event.key); }
       else if (event.key === "Enter" && cursor) { const [first] = known.get(cursor)[0].held; if (first) pin(first.lane); }
-      else if (event.key === "Escape") { cursor?.classList.remove("cursor"); cursor = null; restore(); }
+      else if (event.key === "Escape") { leave(); restore(); }
     });
-    area.addEventListener("blur", () => { cursor?.classList.remove("cursor"); cursor = null; restore(); });
   }
+  for (const each of document.querySelectorAll(".choose input")) each.addEventListener("change", () => { every = all.filter(chosen); if (cursor && !cursor.offsetParent && each.name !== "operand") leave(); restore(); });
   for (const each of lanes) {
     const lane = Number(each.dataset.lane);
     each.addEventListener("pointerenter", () => lightLane(lane));

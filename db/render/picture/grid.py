@@ -202,9 +202,9 @@ class _Sheet:
     alike: Sequence[Table] = ()
 
     @property
-    def axes(self) -> tuple[str, str]:
+    def axes(self) -> tuple[object, object]:
         """What runs down and across. Sheets with an equal axis share its rows or columns; those of E are its own."""
-        down, across = (axis + "E" * (self.fragment.role == "E") for axis in axes(self.fragment))
+        down, across = zip(axes(self.fragment), self.fragment.dimensions, [self.fragment.role == "E"] * 2, strict=True)
         return down, across
 
 
