@@ -36,7 +36,7 @@ from ... import (
 )
 from ...db.errors import refusal
 from ...db.flow import recipe, reduction
-from ...db.render import notation, report
+from ...db.render import formulas, notation, report
 from ...db.render.facts import selector
 from ...db.text import but_for_n, grouped, printable
 from ..options import Format, extents, integer
@@ -250,6 +250,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     rows = fragment.has_rows
     like = alike(fragment)
     drawn = remembered(matrix, (like, fragment.qualifiers, lane), fragment, lane) if rows else []
+    there, back = remembered(_formulas, like, fragment)
     return {
         "title": str(key),
         "key": key,
@@ -259,6 +260,7 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
         "reductions": remembered(_reductions, (like, key, fragment.source), fragment) if rows else [],
+        "formulas": [*filter(None, (fragment.citation.formula or there, back))],
         "recipes": remembered(_recipes, (like, key, fragment.source), at.database, fragment) if rows else [],
         "feeds": remembered(_feeds, (ref(survey), like), survey, fragment) if rows and key.role == "D" else [],
         "address": at.address,
@@ -290,6 +292,11 @@ def _reductions(fragment: Fragment) -> list[str]:
         with suppress(LanemapError):
             texts.append(str(reduction.reduction(fragment, along)))
     return [text for text in texts if len(text) <= _TEXT]
+
+
+def _formulas(fragment: Fragment) -> tuple[str, str]:
+    """From a slot to its cell, and back."""
+    return "\n".join(formulas.to_cell(fragment)), "\n".join(formulas.to_slot(fragment))
 
 
 def _recipes(database: Database, fragment: Fragment) -> list[str]:

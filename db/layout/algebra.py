@@ -11,13 +11,14 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, permutations
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LanemapError
+from .digits import Digit, added, digits, factor, quotient
 
 Array = NDArray[Any]
 IntTuple = int | tuple["IntTuple", ...]
@@ -42,14 +43,6 @@ class NoLayoutError(LanemapError):
     """Something that a library calls a layout is not one."""
 
 
-class Digit(NamedTuple):
-    """``weight * (index // step % size)``."""
-
-    step: int
-    size: int
-    weight: int
-
-
 @dataclass(frozen=True)
 class Sum:
     """A constant plus the digits of each axis. The sizes of an axis's digits multiply to its length.
@@ -66,8 +59,8 @@ class Sum:
     def __call__(self, *indices: Array | int) -> Array:
         """The value at the given indices, one array for each axis; they broadcast."""
         total: Array = np.asarray(self.constant)
-        for digits, index in zip(self.axes, indices, strict=True):
-            for digit in digits:
+        for of_axis, index in zip(self.axes, indices, strict=True):
+            for digit in of_axis:
                 total = total + index // digit.step % digit.size * digit.weight
         return total
 
@@ -164,7 +157,7 @@ def as_sum(table: Array) -> Sum:
         NotASumError: it is not one.
     """
     lines = [np.moveaxis(table, axis, 0).reshape(length, -1)[:, 0] for axis, length in enumerate(table.shape)]
-    total = Sum(int(table.flat[0]), tuple(_digits((line - line[0]).tolist()) for line in lines))
+    total = Sum(int(table.flat[0]), tuple(digits((line - line[0]).tolist()) for line in lines))
     expected = total(*np.indices(table.shape, sparse=True))
     if wrong := np.argwhere(expected != table).tolist():
         index = tuple(wrong[0])
@@ -216,20 +209,6 @@ def _halved(table: Array, order: tuple[int, ...], most: int) -> list[Case] | Non
     return cases
 
 
-def _digits(line: list[int]) -> tuple[Digit, ...]:
-    """The only digits whose sum can be this line, which starts at 0. Their sum may differ."""
-    digits = []
-    step = 1
-    while step < len(line):
-        rest = len(line) // step
-        weight = line[step]
-        run = next(size for size in count(2) if size >= rest or line[step * size] != weight * size)
-        size = max((size for size in range(2, run + 1) if rest % size == 0), default=rest)
-        digits.append(Digit(step, size, weight))
-        step *= size
-    return tuple(digits)
-
-
 def span(bases: Iterable[Sequence[int]], dimensions: int = 2) -> NDArray[np.int64]:
     """For every index the XOR of the vectors of its bits that are set: an array (indices, dimensions).
 
@@ -240,27 +219,6 @@ def span(bases: Iterable[Sequence[int]], dimensions: int = 2) -> NDArray[np.int6
     for basis in bases:
         points = np.concatenate([points, points ^ np.asarray(basis, np.int64)])
     return points
-
-
-def quotients(total: Sum, names: Sequence[str]) -> str:
-    """A sum as text with quotients and remainders; ``names`` are the indices of its axes.
-
-    >>> quotients(Sum(0, ((Digit(1, 4, 0), Digit(4, 8, 1)), (Digit(1, 2, 0), Digit(2, 2, 8)))), ("lane", "value"))
-    'lane // 4 + value // 2 * 8'
-    """
-    terms = [
-        _quotient(digit, name, math.prod(digit.size for digit in digits), "//") + _factor(digit.weight)
-        for name, digits in zip(names, total.axes, strict=True)
-        for digit in digits
-        if digit.weight
-    ]
-    return _added(terms, total.constant)
-
-
-def _quotient(digit: Digit, name: str, length: int, sign: str) -> str:
-    quotient = f" {sign} {digit.step}" if digit.step > 1 else ""
-    remainder = f" % {digit.size}" if digit.step * digit.size < length else ""
-    return name + quotient + remainder
 
 
 def bits(case: Case, names: Sequence[str], words: Mapping[tuple[str, int, int], str] | None = None) -> str:
@@ -274,13 +232,13 @@ def bits(case: Case, names: Sequence[str], words: Mapping[tuple[str, int, int], 
     """
     fields = [
         _field(name, digit, part, words or {})
-        for name, digits, part in zip(names, case.total.axes, case.parts, strict=True)
-        for digit in digits
+        for name, of_axis, part in zip(names, case.total.axes, case.parts, strict=True)
+        for digit in of_axis
         if digit.weight
     ]
     if len(fields) == 1 and fields[0][1] == 1 and not case.total.constant:
         return re.sub(r"^\(([^()]*)\)$", r"\1", fields[0][0])  # without brackets around all of it
-    return _added([field + _factor(weight) for field, weight in fields], case.total.constant)
+    return added([field + factor(weight) for field, weight in fields], case.total.constant)
 
 
 def _field(name: str, digit: Digit, part: range, words: Mapping[tuple[str, int, int], str]) -> tuple[str, int]:
@@ -292,7 +250,7 @@ def _field(name: str, digit: Digit, part: range, words: Mapping[tuple[str, int, 
     if (name, digit.step, digit.size) in words:
         return words[name, digit.step, digit.size], digit.weight
     if not _power_of_two(digit.step) or not (top or _power_of_two(digit.size)):
-        return f"({_quotient(digit, name, part.stop, '/')})", digit.weight
+        return f"({quotient(digit, name, part.stop, '/')})", digit.weight
     if digit.weight == digit.step > 1 and _power_of_two(digit.size):
         return f"({name} & 0x{(digit.size - 1) * digit.step:X})", 1
     shift = digit.step.bit_length() - 1
@@ -302,11 +260,3 @@ def _field(name: str, digit: Digit, part: range, words: Mapping[tuple[str, int, 
 
 def _power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
-
-
-def _factor(weight: int) -> str:
-    return f" * {weight}" if weight != 1 else ""
-
-
-def _added(terms: Sequence[str], constant: int) -> str:
-    return " + ".join([*terms, *([str(constant)] if constant or not terms else [])])

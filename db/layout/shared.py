@@ -12,7 +12,8 @@ import numpy as np
 from ..errors import LanemapError
 from ..isa.instructions import WORD, Key, box, instruction, sparsity, tile
 from ..isa.shared import LINES, BoundingBox, Fields, Tile
-from .algebra import Array, Digit, Sum, parse_strided
+from .algebra import Array, Sum, parse_strided
+from .digits import Digit
 from .fragment import elements
 
 

@@ -1,6 +1,6 @@
 """The facts about a fragment that stand above it in a terminal, page, picture, notation or report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..isa.instructions import axis_name, instruction
 from ..layout.fragment import Fragment
@@ -18,6 +18,7 @@ def facts(fragment: Fragment) -> dict[str, str]:
     texts = {
         "operand": heading(fragment),
         "memory" if fragment.tile else "per lane": held(fragment) + narrow,
+        "slots": _ends(fragment),
         "source": fragment.source,
         "note": fragment.note,
         "section": cited.section and " #".join(filter(None, (cited.section, cited.anchor))),
@@ -43,6 +44,22 @@ def held(fragment: Fragment) -> str:
             f"{of.size} bytes from a multiple of {of.alignment}, as words of {fragment.register_bits} bits, {in_each}"
         )
     return f"{registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, {in_each}"
+
+
+def _ends(fragment: Fragment) -> str:
+    """Which slots are at the low and the high end of a register; empty where there is one."""
+    last = fragment.slots - 1
+    return f"0 is the low {'half' if last == 1 else 'end'} of a register, {last} the high" if last else ""
+
+
+def legend(fragment: Fragment, labels: Collection[str]) -> Iterator[str]:
+    """What the marks mean in the labels of a picture of its matrix, and an axis that is none of M, N and K."""
+    if any("|" in label for label in labels):
+        yield "0|1: either slot may hold the cell, as the metadata says; brackets enclose the columns to choose from."
+    if any("+" in label for label in labels):
+        yield "+: each of these slots holds the cell."
+    if "S" in axes(fragment):
+        yield "S counts the blocks along K, each of which has a scale of its own."
 
 
 def true_of(fragment: Fragment) -> str:

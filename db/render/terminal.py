@@ -10,6 +10,7 @@ from rich.text import Text
 from ..layout.fragment import Fragment
 from ..rows import wrapped
 from .facts import facts
+from .formulas import to_cell, to_slot
 from .picture.formats import ink, shade
 from .picture.grid import Grid, View, by_element, by_lane
 
@@ -40,9 +41,9 @@ def show(
         for label, text in texts.items():
             line = text if label == "operand" else f"{label + ':':<10}{text}"
             console.print(_wrapped(line, console.width), soft_wrap=True)
-        if formula:
-            lines = narrowed([f"    {line}" for line in formula.splitlines()], width)
-            console.print("\n".join(["", *lines]), soft_wrap=True)
+        for lines in (formula.splitlines() or to_cell(fragment), to_slot(fragment)):
+            if lines:
+                console.print("\n".join(["", *narrowed([f"    {line}" for line in lines], width)]), soft_wrap=True)
         if not fragment.has_rows:
             unstated = "the document neither states nor draws it"
             why = unstated if fragment.status == "unstated" else "the document has a figure of it and no formula"

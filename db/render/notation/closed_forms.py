@@ -14,7 +14,8 @@ import numpy as np
 from ...isa.instructions import WARP, dimensions, instruction
 from ...isa.shared import BoundingBox, Tile
 from ...isa.types import TYPES
-from ...layout.algebra import MOST_CASES, Array, Digit, NotASumError, Sum, as_cases, as_sum, bits, quotients, span
+from ...layout.algebra import MOST_CASES, Array, NotASumError, Sum, as_cases, as_sum, bits, span
+from ...layout.digits import Digit, quotients
 from ...layout.fragment import Fragment
 from ...layout.shared import places, shared, strides, swizzle
 from .table import RefusedError, Writer, bits_of, cells, inverse, refusal, sum_of, table
@@ -31,7 +32,7 @@ def affine(fragment: Fragment, name: str) -> str:
     fastest. PTX counts them its own way, so a map from those tiles to ``value`` comes with it.
     """
     sums = {axis: sum_of(fragment, axis, values) for axis, values in cells(fragment).items()}
-    plain = _map(name, _PLACE, [quotients(axis_sum, _PLACE) for axis_sum in sums.values()])
+    plain = _map(name, _PLACE, [quotients(axis_sum.axes, _PLACE, axis_sum.constant) for axis_sum in sums.values()])
     cut = []
     for axis, total in sums.items():
         threads, values = ([digit for digit in digits if digit.weight] for digits in total.axes)
@@ -60,7 +61,7 @@ def affine(fragment: Fragment, name: str) -> str:
     if not np.array_equal(counted, np.arange(fragment.per_thread)):
         return f"{plain}// no nested layout: some elements of a lane hold the same cell\n"
     layout = f"#{name}_nested = #iree_vector_ext.nested_layout<{body}>\n"
-    return plain + layout + _map(f"{name}_nested_value", names, [quotients(value, names)])
+    return plain + layout + _map(f"{name}_nested_value", names, [quotients(value.axes, names)])
 
 
 def _map(name: str, names: Sequence[str], results: Sequence[str]) -> str:
@@ -86,7 +87,9 @@ def python(fragment: Fragment, name: str) -> str:
 
 
 def _function(name: str, names: Sequence[str], sums: Mapping[str, Sum]) -> str:
-    lines = "".join(f"    {result} = {quotients(total, names)}\n" for result, total in sums.items())
+    lines = "".join(
+        f"    {result} = {quotients(total.axes, names, total.constant)}\n" for result, total in sums.items()
+    )
     return f"def {name}({', '.join(names)}):\n{lines}    return {', '.join(sums)}\n"
 
 

@@ -18,7 +18,7 @@ from ...errors import LanemapError
 from ...isa.instructions import instruction
 from ...layout.fragment import Fragment
 from ...text import grouped
-from ..facts import axes
+from ..facts import axes, legend
 from . import runs
 from .runs import Cells, Run, Spans, Table, turned
 
@@ -339,7 +339,8 @@ def _grid(sheet: _Sheet, view: View) -> Grid:
     ]
     corner = "\\".join(axis for axis in axes(fragment) if axis != "1")
     names = [runs.span_words(span) for span in columns]
-    grid = Grid("", corner, names, body, sheet.notes, partial(_starts, sheet))
+    notes = *sheet.notes, *legend(fragment, {cell.label for _, line in body for cell in line})
+    grid = Grid("", corner, names, body, notes, partial(_starts, sheet))
     return grid.only(lambda cell: any(view.shows(fragment, run) for run in cell.held)) if view.picks else grid
 
 

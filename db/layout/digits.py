@@ -1,0 +1,94 @@
+"""Coordinates as sums of digits of other coordinates, without numpy: a look-up shows them.
+
+A digit of an index is ``index // step % size``.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import NamedTuple
+
+
+class Digit(NamedTuple):
+    """``weight * (index // step % size)``."""
+
+    step: int
+    size: int
+    weight: int
+
+
+def digits(line: Sequence[int]) -> tuple[Digit, ...]:
+    """The only digits whose sum can be this line, which starts at 0. Their sum may differ."""
+    found = []
+    step = 1
+    while step < len(line):
+        rest = len(line) // step
+        weight = line[step]
+        run = next(size for size in count(2) if size >= rest or line[step * size] != weight * size)
+        size = max((size for size in range(2, run + 1) if rest % size == 0), default=rest)
+        found.append(Digit(step, size, weight))
+        step *= size
+    return tuple(found)
+
+
+def sums(axes: Mapping[str, Sequence[int]], values: Iterable[Sequence[int]]) -> list[str] | None:
+    """Each of several values as a sum of digits of the coordinates that they stand at; None where one is no such sum.
+
+    ``axes`` are the coordinates, as many as there are values, which must fill a box from 0 on.
+
+    >>> sums({"row": [0, 0, 1, 1], "col": [0, 1, 0, 1]}, [[0, 4, 1, 5]])
+    ['row + col * 4']
+    """
+    extents = [1 + max(column) for column in axes.values()]
+    places, *others = axes.values()
+    for column, extent in zip(others, extents[1:], strict=True):
+        places = [place * extent + number for place, number in zip(places, column, strict=True)]
+    size = math.prod(extents)
+    if len(places) != size or {*places} != {*range(size)}:
+        return None
+    texts = []
+    for column in values:
+        at = dict(zip(places, column, strict=True))
+        first, step, expected, found = at[0], size, [at[0]], []
+        for extent in extents:
+            step //= extent
+            line = [at[place * step] - first for place in range(extent)]
+            found.append(digits(line))
+            own = [sum(place // unit % count * by for unit, count, by in found[-1]) for place in range(extent)]
+            expected = [total + number for total in expected for number in own]
+        if expected != [*map(at.__getitem__, range(size))]:
+            return None
+        texts.append(quotients(found, [*axes], first))
+    return texts
+
+
+def quotients(axes: Sequence[Sequence[Digit]], names: Sequence[str], constant: int = 0) -> str:
+    """The digits of each axis, and a constant, as text with quotients and remainders; ``names`` are those of the axes.
+
+    >>> quotients(((Digit(1, 4, 0), Digit(4, 8, 1)), (Digit(1, 2, 0), Digit(2, 2, 8))), ("lane", "value"))
+    'lane // 4 + value // 2 * 8'
+    """
+    terms = [
+        quotient(digit, name, math.prod(digit.size for digit in of_axis), "//") + factor(digit.weight)
+        for name, of_axis in zip(names, axes, strict=True)
+        for digit in of_axis
+        if digit.weight
+    ]
+    return added(terms, constant)
+
+
+def quotient(digit: Digit, name: str, length: int, sign: str) -> str:
+    """A digit of an index below ``length``, without its weight."""
+    divided = f" {sign} {digit.step}" if digit.step > 1 else ""
+    remainder = f" % {digit.size}" if digit.step * digit.size < length else ""
+    return name + divided + remainder
+
+
+def factor(weight: int) -> str:
+    """A weight behind what it multiplies."""
+    return f" * {weight}" if weight != 1 else ""
+
+
+def added(terms: Sequence[str], constant: int) -> str:
+    """Terms and a constant as a sum."""
+    return " + ".join([*terms, *([str(constant)] if constant or not terms else [])])

@@ -1,0 +1,30 @@
+"""A layout as formulas both ways: from a slot to its cell, and from a cell to its slot."""
+
+from collections.abc import Sequence
+
+from ..layout.digits import sums
+from ..layout.fragment import PLACE, Element, Fragment
+
+_CELL = ("computation", "row", "col")
+
+
+def to_cell(fragment: Fragment) -> list[str]:
+    """The row and column that a lane, register and slot hold, as formulas; none where they are no sums of digits."""
+    return _solved(fragment, PLACE, ("row", "col", "col_last") if fragment.windowed else ("row", "col"))
+
+
+def to_slot(fragment: Fragment) -> list[str]:
+    """The lane, register and slot that hold a cell, as formulas; none where several do, or see ``to_cell``."""
+    return [] if fragment.windowed else _solved(fragment, _CELL, PLACE)
+
+
+def _solved(fragment: Fragment, given: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    if fragment.tile or not fragment.has_rows:  # a swizzle combines bits by XOR
+        return []
+    columns = dict(zip(Element._fields, zip(*fragment.tuples(), strict=True), strict=True))
+    varying = [name for name in given if len({*columns[name]}) > 1] or [*given[:1]]
+    axes: dict[str, Sequence[int]] = {name: columns[name] for name in varying}
+    if "computation" in axes:
+        axes = {"(computation - 1)": [number - 1 for number in axes.pop("computation")], **axes}
+    texts = sums(axes, (columns[name] for name in wanted)) or []
+    return [f"{name} = {text}" for name, text in zip(wanted, texts, strict=False)]

@@ -1,0 +1,67 @@
+"""The formulas of a layout, both ways, against every element; and where there is none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lanemap import Query
+from lanemap.db.render.formulas import to_cell, to_slot
+
+from .test_digits import valued
+
+
+@pytest.fixture(scope="module")
+def layouts(database):
+    """A fragment of each layout in registers that look-ups show."""
+    every = (each for each in database.matching(Query(source="best")) if each.has_rows and not each.tile)
+    return list({each.digest: each for each in every}.values())
+
+
+def agrees(fragment, lines):
+    """Whether formulas give of each element what the table has."""
+    columns = {name: fragment.table[name].astype(int) for name in fragment.table.dtype.names}
+    return all(
+        (columns[name] == valued(text, columns)).all() for name, _, text in (line.partition(" = ") for line in lines)
+    )
+
+
+def test_every_formula_is_true_of_every_element(layouts):
+    assert len(layouts) > 50
+    for fragment in layouts:
+        for lines in (to_cell(fragment), to_slot(fragment)):
+            assert agrees(fragment, lines), fragment
+
+
+def test_what_is_dense_and_in_registers_has_both(layouts):
+    """Only metadata has none from a slot, and scales, of which not all lanes hold one; only windows have none back."""
+    for fragment in layouts:
+        assert to_cell(fragment) or fragment.role in ("E", "SFA", "SFB"), fragment
+        held = [*zip(*(fragment.table[name].tolist() for name in ("computation", "row", "col")), strict=True)]
+        assert bool(to_slot(fragment)) == (not fragment.windowed and len({*held}) == len(held)), fragment
+
+
+def test_one_wrong_element_is_no_formula_or_another_one(layouts):
+    """With two cells exchanged, no formula of the right layout is said of it."""
+    for fragment in layouts[::7]:
+        table = fragment.elements.copy()
+        one, other = 0, len(table) // 2
+        for name in ("row", "col", "col_last"):
+            table[name][[one, other]] = table[name][[other, one]]
+        wrong = replace(fragment, elements=table)
+        if np.array_equal(table, fragment.elements):
+            continue
+        for lines in (to_cell(wrong), to_slot(wrong)):
+            assert agrees(wrong, lines)
+        assert to_cell(wrong) != to_cell(fragment) or not to_cell(wrong)
+
+
+def test_a_measured_operand_shows_both_ways_and_marks_are_explained(run):
+    shown = run("show", *"wgmma m64n8k16 f16 D".split()).out
+    assert "    row = lane // 4 % 8 + lane // 32 * 16 + reg * 8\n    col = lane % 4 * 2 + slot\n" in shown
+    assert "    lane = row % 8 * 4 + row // 16 * 32 + col // 2\n    reg = row // 8 % 2\n    slot = col % 2\n" in shown
+    assert "slots:    0 is the low half of a register, 1 the high\n" in shown
+    assert "\n0|1: either slot may hold the cell" in run("show", *"mma.sp m16n8k32 f16 A".split()).out
+    assert "\n+: each of these slots holds the cell." in run("show", *"wmma m16n16k16 f16 A".split()).out
+    scales = run("show", *"m16n8k64.scale_vec::2X.byte_id::0.thread_id::0 ue8m0 SFA".split()).out
+    assert scales.endswith("\nS counts the blocks along K, each of which has a scale of its own.\n")
