@@ -1,7 +1,7 @@
 """What CuTe's 4-bit atoms compute on a GPU: the one whose B Lanemap calls wrong gives just the wrong product it says.
 
 A tile is cut by the atom's own layouts, loaded, multiplied and stored, without a layout of ours. An atom whose layouts
-are right gives what numpy does. Built with the package nvidia-cutlass and run as test_recipes.py is.
+are right gives what numpy does. Built with the package nvidia-cutlass and run as functions.py is.
 """
 
 import importlib.util

@@ -4,15 +4,22 @@ What must come out follows from the rows of both operands alone, not from the mo
 """
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import lanemap
+from lanemap.db.flow.chain import Chains, chain, relabelled
+from lanemap.db.isa.forms import forms
+from lanemap.db.layout.fragment import elements
+from lanemap.db.lookup import Query, read_fragments
+from lanemap.db.text import grouped
 
-from ..functions import compiled, of_chain, of_recipe
+from ..functions import compiled, kernel, of_chain, of_recipe
 from ..machine.conftest import run as traced
+from ..modes import LONG
 from ..test_readme import GUIDE, blocks
 
 #: By target: D, what it becomes, and how. Values stay, or are exchanged in a quad, a warp, or by movmatrix.
@@ -154,3 +161,65 @@ def test_the_functions_of_the_guide_compile(run, tmp_path):
     for name, command in re.findall(r'#include "(.*)" +// lanemap (.*)', kernel):
         (tmp_path / name).write_text(run(*command.split()).out)
     compiled([kernel], "sm_90", tmp_path, f"-I{tmp_path}")
+
+
+def target_of(chain):
+    """The oldest target that has both instructions, of those that this compiler knows."""
+    alike = (
+        [form.target for form in forms(*end.key[:2]) if form.types.get(end.role) == end.type] for end in chain.ends
+    )
+    oldest = (min(targets, key=lambda target: (len(target), target)) for targets in alike if targets)
+    return max("sm_75", *oldest, key=lambda target: int(re.search(r"\d+", target)[0]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mma", "mma.sp", "wmma", "wgmma", "wgmma.sp"])
+def test_the_function_of_every_chain_compiles_for_the_oldest_target(database, tmp_path, name):
+    """Of each D with each A and B: one function for all that have the same text, and in the long mode all of them."""
+    every = read_fragments(database.reader, Query())
+    known = [fragment for fragment in every if fragment.digest and not fragment.windowed and not fragment.tile]
+    layouts = {
+        (end.instruction, end.role, end.type, end.digest, end.dimensions): end
+        for end in known
+        if end.role in "ABD" and max(end.dimensions) <= (256 if LONG else 64)
+    }
+    ends = [*layouts.values()]
+    functions = {}
+    for first in (end for end in ends if (end.instruction, end.role) == (name, "D")):
+        for plain in Chains.of(first, [end for end in ends if end.role != "D"]):
+            for either in {id(found): found for found in (plain, relabelled(plain)) if found}.values():
+                with suppress(lanemap.LanemapError):
+                    text = either.cpp()
+                    body = re.sub(r"void \w+", "void", text[text.index("__device__") :])
+                    functions.setdefault((target_of(either), body), (text, first.threads))
+    chosen = [*functions.items()][:: 1 if LONG else 12]
+    assert len(chosen) > 5
+    for target, same in grouped(chosen, lambda entry: entry[0][0]).items():
+        texts = []
+        for number, (_, (text, threads)) in enumerate(same):
+            text = re.sub(r"void (\w+)", rf"void f{number}_\1", text, count=1)
+            texts += [text, kernel(text, threads)[1]]
+        compiled(texts, target, tmp_path)
+
+
+@pytest.mark.slow
+def test_whatever_lanes_exchange_the_function_is_right(database, expect, seed):
+    """Operands whose lanes are in random order, for which there is no short sequence, and a comment says the cost."""
+    random, cases = np.random.default_rng(seed), []
+    ends = [("m16n8k16 f32 D", "m16n8k16 f16 A"), ("m16n8k8 f32 D", "m16n8k8 tf32 B"), ("m8n8k4 f64 D", "m8n8k4 f64 A")]
+    ends += [
+        ("m16n8k32 s32 D", "m16n8k32 s8 B"),
+        ("m16n8k64 s32 D", "m16n8k64 s4 A"),
+        ("m64n8k16 f32 D", "m64n8k8 tf32 A"),
+    ]
+    for first, second in ends:
+        plain = database.chain(first, second)
+        lanes = np.concatenate([warp + random.permutation(32) for warp in range(0, plain.second.threads, 32)])
+        columns = {name: plain.second.elements[name] for name in plain.second.elements.dtype.names}
+        shuffled = replace(plain.second, elements=elements(columns | {"lane": lanes[columns["lane"]]}))
+        found = chain(plain.first, shuffled)
+        shuffles = found.cpp().count("__shfl_sync")
+        assert shuffles > 0
+        assert f"\n// cost:   {shuffles} shuffle" in found.cpp()
+        cases.append(of_chain(found))
+    expect(cases, "sm_90a")

@@ -1,7 +1,7 @@
 """Machine code of device functions has no more instructions than the same conversion written with CuTe.
 
-CuTe's is NumericArrayConverter of CUTLASS's headers, after a layout that takes the accumulator's elements as the operand
-has them. Both have the same loads before and the same stores after.
+CuTe's is NumericArrayConverter of CUTLASS's headers, after a layout that takes the accumulator's elements as the
+operand has them. Both have the same loads before and the same stores after.
 """
 
 import importlib.util

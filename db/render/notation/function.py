@@ -151,11 +151,12 @@ def _recipe(made: Recipe) -> str:
     """The function of a recipe."""
     operand, used, mode = made.operand, made.moves[0].instruction, swizzle(made.mode)
     role, sizes, body = operand.role.lower(), _sizes([made.count], operand), Lines(operand.threads)
-    kind = "float" if made.packed else _type(operand)
+    packed = operand.type if operand.type in _NATIVE else "f32"
+    kind = _NATIVE[packed] if made.packed else _type(operand)
     registers, load = _names(role, sizes), loads(made.moves[0])
     if made.packed:
-        ways = [converted("f32", to, 2, 16) for to in ("bf16", "f16")]
-        body.written += _lambda("pack", ["float"] * 2, "unsigned", ways)
+        ways = [converted(packed, to, 2, 16) for to in ("bf16", "f16")]
+        body.written += _lambda("pack", [kind] * 2, "unsigned", ways)
         registers = [f"pack({', '.join(pair)})" for pair in zip(registers[::2], registers[1::2], strict=True)]
     pitch, first = made.pitch or made.tile[1], 0
     plain, places = (made.places(pitch, name).reshape(-1, operand.threads) for name in ("none", made.mode))
