@@ -16,7 +16,7 @@ from ...db.isa.shared import BOX_MODES, BoundingBox
 from ...db.isa.types import TYPES, plain, type_name
 from ...db.layout.algebra import Array
 from .. import values
-from .arithmetic import narrow_values, to_narrow
+from .convert import narrow_values, to_narrow
 from .memory import MAP_SIZE, UNIT, Allocated, MappedTensor, map_bytes
 from .parse import Function, Variable, bits_of
 from .values import round_bf16

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .moves import space_of
-from .parse import Function, Name, Statement
-from .schedule import Machine, Mbarrier, Step, Unknown
+from .parse import Function, Name, Operand, Statement
+from .schedule import ENDED, Machine, Mbarrier, Step, Unknown, aligned
 from .values import ActiveThreads
 
 #: Bytes of an object of mbarrier.
@@ -42,15 +44,53 @@ def _barrier(machine: Machine, instruction: Statement, function: Function) -> St
         if "arrive" in words:
             return lambda _: None
         return lambda group: machine.wait(group, np.full(machine.threads, _OF_CLUSTER), None)
-    if words - {"sync", "arrive", "aligned", "cta"} or not words & {"sync", "arrive"}:
+    operation = next((word for word in ("popc", "and", "or") if word in words), None)
+    if words - {"sync", "arrive", "aligned", "cta", "red", operation, "u32", "pred"} or ("red" in words) != bool(
+        operation
+    ):
         raise Unknown(f"{instruction.opcode} is not known")
-    number, *count = (machine.register(operand, "u32", function) for operand in instruction.operands)
+    operands = [*instruction.operands]
+    then = _counted(machine, operands.pop(0), operands.pop(), operation, function) if operation else None
+    number, *count = machine.registers_of(operands, "u32", function)
+    whole = aligned(instruction)
 
     def step(group: ActiveThreads) -> None:
         expected = count[0].bits if count else None
+        if whole and (parted := _parted(machine, group)).any():
+            words_ = f"only some threads of a warp execute {instruction.parts[0]}.{instruction.parts[1]}"
+            machine.fault("divergence", np.flatnonzero(group.mask & np.repeat(parted, WARP)), words_)
+        if then is not None:
+            machine.wait(group, number.bits, expected, then=then(group))
+            return
         machine.wait(group, number.bits, expected, arrive="arrive" in words)
 
     return step
+
+
+def _parted(machine: Machine, group: ActiveThreads) -> Array:
+    """The warps of which only some threads come to a barrier that takes whole ones."""
+    mask, live = (each.reshape(-1, WARP) for each in (group.mask, machine.state != ENDED))
+    return np.asarray(mask.any(axis=1) & (live & ~mask).any(axis=1))
+
+
+def _counted(
+    machine: Machine, target: Operand, source: Operand, operation: str, function: Function
+) -> Callable[[ActiveThreads], Callable[[Array], None]]:
+    """bar.red: how many of those that meet have a predicate, or whether all or any has it."""
+    result = machine.register(target, "u32" if operation == "popc" else "pred", function)
+    value, negated = machine.predicate(source, function)
+    votes = np.zeros(machine.threads, bool)
+
+    def meet(here: Array) -> None:
+        true = votes[here]
+        found = {"popc": np.count_nonzero(true), "and": true.all(), "or": true.any()}[operation]
+        result.put(np.full(machine.threads, found, result.bits.dtype), None, ActiveThreads.of(here))
+
+    def vote(group: ActiveThreads) -> Callable[[Array], None]:
+        votes[group.mask] = (value.bits ^ negated)[group.mask]
+        return meet
+
+    return vote
 
 
 def _init(machine: Machine, instruction: Statement, function: Function) -> Step:

@@ -8,11 +8,10 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from .arithmetic import joined, unset
 from .order import COPIES
 from .parse import Both, Function, Name, Number, Operand, Statement, Vector, bits_of
 from .schedule import Machine, Step, Unknown
-from .values import UNSET, ActiveThreads, Register, spread, to_bits, whole
+from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits, unset, whole
 
 #: Words of loads and stores that say how caches and other threads see them.
 _CACHING = (
@@ -207,13 +206,16 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     size = number.number
     to, from_ = machine.addresses(target, function), machine.addresses(source, function)
     count = machine.register(more[0], "u32", function) if more and "L2::cache_hint" not in parts else None
+    ignored = count is not None and count.width == 1  # a predicate, that the source is not read
 
     def step(group: ActiveThreads) -> None:
         threads = np.flatnonzero(group.mask)
         (there, _), (here, origin) = to(), from_()
         machine.unset_address(origin, threads)
         data, held = np.zeros((machine.threads, size), "u1"), np.zeros((machine.threads, size), np.int32)
-        counts = np.full(machine.threads, size) if count is None else np.minimum(count.bits, size)
+        counts = np.full(machine.threads, size)
+        if count is not None:
+            counts = np.where(count.bits, 0, size) if ignored else np.minimum(count.bits, size)
         reading = threads[counts[threads] > 0]
         for each in np.unique(counts[reading]):
             alike = reading[counts[reading] == each]
@@ -302,16 +304,23 @@ def _active(machine: Machine, instruction: Statement, function: Function) -> Ste
 
 
 def _match(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """match.any.sync: the lanes that hold the same."""
-    result, value = (machine.register(operand, instruction.type, function) for operand in instruction.operands[:2])
-    if instruction.parts[1] != "any":
-        raise Unknown(f"{instruction.opcode} is not known")
+    """match.sync: the lanes that hold the same, or all if all do."""
+    target, source = instruction.operands[:2]
+    first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
+    result, value = machine.register(first, "b32", function), machine.register(source, instruction.type, function)
+    agreed = machine.register(second, "pred", function) if second else None
+    every = instruction.parts[1] == "all"
 
     def step(group: ActiveThreads) -> None:
-        lanes = value.bits.reshape(-1, WARP)
-        alike = (lanes[:, :, None] == lanes[:, None, :]) & group.mask.reshape(-1, WARP)[:, None, :]
+        lanes, mask = value.bits.reshape(-1, WARP), group.mask.reshape(-1, WARP)
+        alike = (lanes[:, :, None] == lanes[:, None, :]) & mask[:, None, :]
         words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel()
-        result.put(words.astype(result.bits.dtype), None, group)
+        if every:
+            whole_ = words == _ballot(group, group.mask)
+            words = np.where(whole_, words, 0).astype("u4")
+            if agreed:
+                agreed.put(whole_, unset([value]), group)
+        result.put(words, None, group)
 
     return step
 
@@ -320,11 +329,14 @@ def _reduce(machine: Machine, instruction: Statement, function: Function) -> Ste
     """redux.sync, of the threads that execute it together."""
     operation, type_ = instruction.parts[2], instruction.type
     result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
-    reducer = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or}
+    words = {*instruction.parts}
+    ends = (np.minimum, np.maximum) if "NaN" in words or type_ != "f32" else (np.fmin, np.fmax)
+    reducer = {"add": np.add, "min": ends[0], "max": ends[1], "and": np.bitwise_and, "or": np.bitwise_or}
     reduce = (reducer | {"xor": np.bitwise_xor})[operation]
 
     def step(group: ActiveThreads) -> None:
-        numbers, found = value.numbers(type_), np.zeros(machine.threads, value.numbers(type_).dtype)
+        numbers = np.abs(value.numbers(type_)) if "abs" in words else value.numbers(type_)
+        found = np.zeros(machine.threads, numbers.dtype)
         ids = None if value.ids is None else np.zeros(machine.threads, np.int32)
         for warp in np.unique(np.flatnonzero(group.mask) // WARP):
             at = np.flatnonzero(group.mask[warp * WARP : (warp + 1) * WARP]) + warp * WARP
@@ -366,6 +378,23 @@ def _branch(machine: Machine, instruction: Statement, function: Function) -> Ste
 
     def step(group: ActiveThreads) -> None:
         machine.pc[group.mask] = at
+
+    return step
+
+
+def _branch_to_one(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """brx.idx: to one of several labels by its number."""
+    number, table = instruction.operands
+    assert isinstance(table, Name)
+    index = machine.register(number, "u32", function)
+    at = np.array([machine.address_of(name, function) for name in function.targets[table.name]])
+
+    def step(group: ActiveThreads) -> None:
+        chosen = index.bits[group.mask]
+        if (beyond := chosen >= len(at)).any():
+            words = f"brx.idx to label {int(chosen[beyond][0])} of {len(at)}"
+            machine.fault("bounds", np.flatnonzero(group.mask)[beyond], words)
+        machine.pc[group.mask] = at[np.minimum(chosen, len(at) - 1)]
 
     return step
 
@@ -433,6 +462,7 @@ _MOVES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
     "redux": _reduce,
     "elect": _elect,
     "bra": _branch,
+    "brx": _branch_to_one,
     "ret": _end,
     "exit": _end,
     "trap": _trap,

@@ -123,7 +123,10 @@ class Statement(NamedTuple):
 
 @dataclass
 class Function:
-    """An entry, or a function that is called. ``registers`` are types by name, ``labels`` indices of the body."""
+    """An entry, or a function that is called. ``registers`` are types by name, ``labels`` indices of the body.
+
+    ``targets`` are the labels that a branch may choose from.
+    """
 
     name: str
     entry: bool
@@ -132,6 +135,7 @@ class Function:
     variables: list[Variable] = field(default_factory=list)
     registers: dict[str, str] = field(default_factory=dict)
     labels: dict[str, int] = field(default_factory=dict)
+    targets: dict[str, list[str]] = field(default_factory=dict)
     body: list[Statement] = field(default_factory=list)
 
 
@@ -198,7 +202,8 @@ class _Reader:
         self.files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"(?:[^"\n]*/)?([^"\n]*)"', text, re.MULTILINE))
         self.function: Function | None = None
         self.scopes: list[_Scope] = []
-        self.opened = 0
+        self.opened, self.label = 0, ""
+        self.tables: dict[str, tuple[list[str], _Scope]] = {}
         self.source = ""
         self.pending: list[tuple[Statement, _Scope]] = []
         for line, tokens in self._statements(_SECTION.sub(lambda section: "\n" * section[0].count("\n"), text)):
@@ -249,7 +254,10 @@ class _Reader:
             self._close()
         elif words[-1] == ":" and len(words) == 2:
             function = self._inside()
-            function.labels[self.scopes[-1].declare(first)] = len(self.pending)
+            self.label = self.scopes[-1].declare(first)
+            function.labels[self.label] = len(self.pending)
+        elif first == ".branchtargets":
+            self.tables[self.label] = [word for word in words[1:] if word != ","], self.scopes[-1]
         elif ".entry" in words or ".func" in words:
             self._head(tokens)
         elif first == ".reg":
@@ -273,9 +281,10 @@ class _Reader:
         self.scopes.pop()
         if not self.scopes:
             function = self._inside()
+            function.targets = {name: [*map(scope.find, names)] for name, (names, scope) in self.tables.items()}
             function.body = [_resolved(instruction, scope) for instruction, scope in self.pending]
             self.module.functions[function.name] = function
-            self.function, self.pending, self.opened, self.source = None, [], 0, ""
+            self.function, self.pending, self.opened, self.source, self.tables = None, [], 0, "", {}
 
     def _head(self, tokens: list[_Token]) -> None:
         words = [token.text for token in tokens]

@@ -60,6 +60,13 @@ class Unknown(LanemapError):  # noqa: N818
     """An instruction, or a word of one, that the machine does not know."""
 
 
+def known(instruction: Statement, words: str) -> None:
+    """Refuse words of an instruction that change what it does in a way that the machine does not know."""
+    rest = {part for part in instruction.parts[1:] if part != instruction.type} - set(words.split())
+    if rest:
+        raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(rest))}")
+
+
 class Fault(NamedTuple):
     """What went wrong at an instruction, first in this thread of this block, and how often."""
 
@@ -117,28 +124,36 @@ class Log:
         self.faults.setdefault((fault.kind, str(fault.place)), [fault, 0])[1] += count
 
 
-class Machine:
-    """Some blocks of a launch, which run together.
+def aligned(instruction: Statement) -> bool:
+    """Whether a barrier takes whole warps, as bar does and barrier where it says so (9.7.13.1)."""
+    return "cluster" not in instruction.parts and (instruction.parts[0] == "bar" or "aligned" in instruction.parts)
+
+
+class Job(NamedTuple):
+    """What all blocks of a launch share: the program, global memory, and the record of what happens.
 
     ``globe`` is global memory, and ``symbols`` are the addresses of variables in it. ``bind`` makes the step of an
     instruction, for which ``layouts`` finds fragments.
     """
 
-    def __init__(
-        self,
-        module: Module,
-        entry: Function,
-        launch: Launch,
-        blocks: Sequence[int],
-        globe: Memory,
-        symbols: Mapping[str, int],
-        tape: Tape,
-        log: Log,
-        layouts: Any,
-        bind: Binder,
-    ) -> None:
-        self.launch, self.tape, self.log, self.layouts = launch, tape, log, layouts
-        x, y, z = launch.block
+    module: Module
+    entry: Function
+    launch: Launch
+    globe: Memory
+    symbols: Mapping[str, int]
+    tape: Tape
+    log: Log
+    layouts: Any
+    bind: Binder
+
+
+class Machine:
+    """Some blocks of a launch, which run together."""
+
+    def __init__(self, job: Job, blocks: Sequence[int]) -> None:
+        module, entry = job.module, job.entry
+        self.launch, self.tape, self.log, self.layouts, self.bind = job.launch, job.tape, job.log, job.layouts, job.bind
+        x, y, z = self.launch.block
         self.per_block = -(-x * y * z // WARP) * WARP
         self.threads = self.per_block * len(blocks)
         thread = np.arange(self.threads) % self.per_block
@@ -153,6 +168,8 @@ class Machine:
         self.arrived: dict[tuple[int, int], int] = {}
         self.mbarriers: dict[int, Mbarrier] = {}
         self.polled = np.full(self.threads, -1)
+        self.carry = Register(1, np.zeros(self.threads, bool))
+        self.reductions: dict[tuple[int, int], Callable[[Array], None]] = {}
         self.clocked: Counter[int] = Counter()
         self.alone = np.zeros(self.threads, bool)
         self.stack: list[Array] = []
@@ -161,9 +178,9 @@ class Machine:
         self.special = self._special()
         functions = [entry, *(function for function in module.functions.values() if function is not entry)]
         self.functions = {function.name: function for function in functions}
-        self.symbols: dict[str, int] = dict(symbols)
+        self.symbols: dict[str, int] = dict(job.symbols)
         self.own: dict[tuple[str, str], int] = {}
-        self.spaces = self._spaces(module, functions, globe)
+        self.spaces = self._spaces(module, functions, job.globe)
         self.order = Order(self.warps, self.per_block // WARP, len(self.spaces.shared.data))
         self.flights, self.loads = Flights(self.warps, "wgmma"), Flights(self.warps, "tcgen05.wait::ld")
         self.tensor: Any = None  # the Tensor Memory of the blocks, where they need it
@@ -182,7 +199,6 @@ class Machine:
             self.program.append((Statement(("ret",), (), None, SourceLine(0)), function))
         self.steps: list[tuple[Step, Register | None, bool] | None] = [None] * len(self.program)
         self.at = 0
-        self.bind = bind
 
     def _special(self) -> dict[str, Any]:
         launch, found = self.launch, dict[str, Any]()
@@ -198,7 +214,12 @@ class Machine:
         found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP, "WARP_SZ": WARP}
         found |= {"%lanemask_eq": 1 << lane, "%lanemask_lt": (1 << lane) - 1, "%lanemask_le": (2 << lane) - 1}
         found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%smid": 0, "%nsmid": 1, "%gridid": 0}
-        found |= {"%dynamic_smem_size": launch.shared, "%cluster_ctarank": 0, "%cluster_nctarank": 1}
+        found |= {
+            "%dynamic_smem_size": launch.shared,
+            "%total_smem_size": launch.shared,
+            "%cluster_ctarank": 0,
+            "%cluster_nctarank": 1,
+        }
         return found | {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%clock_hi": 0, "%is_explicit_cluster": 0}
 
     def _spaces(self, module: Module, functions: Sequence[Function], globe: Memory) -> Spaces:
@@ -260,6 +281,10 @@ class Machine:
             case MemoryOperand(base, offset) if base is not None:
                 return Register.constant(width, self.address_of(base.name, function) + offset, self.threads)
         raise Unknown(f"{operand} is no operand of type {type_}")
+
+    def registers_of(self, operands: Sequence[Operand], type_: str, function: Function) -> list[Register]:
+        """The registers of some operands of one type."""
+        return [self.register(operand, type_, function) for operand in operands]
 
     def predicate(self, operand: Operand, function: Function) -> tuple[Register, bool]:
         """The register of a predicate, and whether it is negated."""
@@ -445,13 +470,14 @@ class Machine:
     def _parted(self, group: ActiveThreads) -> bool:
         """Whether lanes must wait for others of their warp before an instruction with ``.sync``, and do so now."""
         instruction, function = self.program[self.at]
-        if "sync" not in instruction.parts or (instruction.parts[0] in _BARRIERS and "warp" not in instruction.parts):
+        barrier = instruction.parts[0] in _BARRIERS and "warp" not in instruction.parts
+        if ("sync" not in instruction.parts and not barrier) or (barrier and not aligned(instruction)):
             return False
         if (group.mask & self.alone).any():  # the others never come
             self.alone[group.mask] = False
             return False
         needed = self.state != ENDED
-        if instruction.parts[0] in _MEMBERS:
+        if instruction.parts[0] in _MEMBERS and not barrier:
             members = self.register(instruction.operands[-1], "b32", function).bits
             needed &= (members >> (self.number % WARP).astype("u4") & 1).astype(bool)
         here = group.mask | (self.state == MEETS) & (self.pc == self.at)
@@ -520,8 +546,19 @@ class Machine:
             for number in np.unique(self.barrier[(self.owner == owner) & (self.state == WAITS), 0]):
                 self._release(int(owner), int(number))
 
-    def wait(self, group: ActiveThreads, number: Array, count: Array | None, *, arrive: bool = False) -> None:
-        """Threads come to a barrier of their block, of all its threads or of a number of them (9.7.13.1)."""
+    def wait(
+        self,
+        group: ActiveThreads,
+        number: Array,
+        count: Array | None,
+        *,
+        arrive: bool = False,
+        then: Callable[[Array], None] | None = None,
+    ) -> None:
+        """Threads come to a barrier of their block, of all its threads or of a number of them (9.7.13.1).
+
+        ``then`` is told which threads go on together.
+        """
         if not arrive:
             self.state[group.mask] = WAITS
             self.pc[group.mask] = self.at + 1
@@ -530,6 +567,8 @@ class Machine:
         for owner in np.unique(self.owner[group.mask]):
             own = group.mask & (self.owner == owner)
             for each in np.unique(number[own]):
+                if then is not None:
+                    self.reductions[int(owner), int(each)] = then
                 if arrive:
                     key = int(owner), int(each)
                     self.arrived[key] = self.arrived.get(key, 0) + int(np.count_nonzero(own & (number == each)))
@@ -545,6 +584,8 @@ class Machine:
             self.patience[here] = self.patience[here].max()
             self.order.meet(np.unique(np.flatnonzero(here) // WARP))
             self.arrived.pop((owner, number), None)
+            if then := self.reductions.pop((owner, number), None):
+                then(here)
 
     def add_mbarrier(self, index: int, thread: int, count: int) -> None:
         """Begin an object of mbarrier at an index of shared memory, which takes so many arrivals."""

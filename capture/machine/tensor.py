@@ -13,11 +13,10 @@ from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment, address_lanes
 from .. import values
 from . import sparse
-from .arithmetic import joined
 from .memory import Memory
 from .parse import Function, Number, Statement, Vector
 from .schedule import Machine, Step, Unknown
-from .values import MIXED, NONE, UNSET, ActiveThreads, Execution, Register, held, whole
+from .values import MIXED, NONE, UNSET, ActiveThreads, Execution, Register, held, joined, whole
 
 #: Gives the fragment of a key. Raises LanemapError where no source has its elements.
 Layouts = Callable[[Key], Fragment]
@@ -47,7 +46,8 @@ def _words(parts: Sequence[str]) -> tuple[str, ...]:
     Metadata that need not be ordered, as it may be without a word for it, is read like any other.
     """
     if "mma" in parts[:2]:
-        return tuple("sp::ordered_metadata" if part == "sp" else part for part in parts)
+        words = (part for part in parts if part != "satfinite")
+        return tuple("sp::ordered_metadata" if part == "sp" else part for part in words)
     return parts[0], *sorted(part for part in parts[1:] if part.removesuffix("::cta") not in _SPACES)
 
 
@@ -160,6 +160,8 @@ def _multiply(machine: Machine, instruction: Statement, function: Function, form
             for role, each in zip("ABC", (a, b, c), strict=True)
         }
         result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
+        if "satfinite" in instruction.parts:
+            result = np.clip(result, -(1 << 31), (1 << 31) - 1)
         execution = Execution(
             form,
             instruction.place,

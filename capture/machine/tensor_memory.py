@@ -16,12 +16,11 @@ from ...db.isa.forms import Form, forms
 from ...db.isa.instructions import WARP, WARPGROUP, WORD
 from ...db.layout.algebra import Array
 from .. import values
-from .arithmetic import joined
 from .memory import Memory
 from .parse import Function, MemoryOperand, Number, SourceLine, Statement
 from .schedule import Machine, Step, Unknown
 from .tensor import bits_of, registers_of, whole_groups, write
-from .values import ActiveThreads
+from .values import ActiveThreads, joined
 
 LANES, COLUMNS = 128, 512
 

@@ -15,7 +15,20 @@ from ...db.errors import LanemapError
 from ...db.layout.algebra import Array
 from ...db.text import counted
 from . import arguments as given_arguments
-from . import arithmetic, barriers, bulk, moves, product, sums, tensor, tensor_memory, warpgroup
+from . import (
+    arithmetic,
+    barriers,
+    bits,
+    bulk,
+    comparisons,
+    convert,
+    moves,
+    product,
+    sums,
+    tensor,
+    tensor_memory,
+    warpgroup,
+)
 from .arguments import Argument
 from .findings import Judge
 from .labels import ANY
@@ -23,7 +36,7 @@ from .memory import GLOBAL, Allocated, Memory, lay_out
 from .operands import Diagnostic
 from .parse import Function, Module, Statement, parse
 from .report import FAULTS, Trace
-from .schedule import Dimensions, Launch, Log, Machine, Step, Unknown
+from .schedule import Dimensions, Job, Launch, Log, Machine, Step, Unknown
 from .tensor import Layouts
 from .values import NONE, UNSET, Execution, Tape, whole
 
@@ -34,8 +47,8 @@ _TOGETHER = 4096
 LIMIT = 5_000_000
 
 _BINDERS = (
-    *(arithmetic.binder, barriers.binder, bulk.binder, moves.binder, tensor.binder, warpgroup.binder),
-    tensor_memory.binder,
+    *(arithmetic.binder, bits.binder, comparisons.binder, convert.binder, barriers.binder, bulk.binder, moves.binder),
+    *(tensor.binder, warpgroup.binder, tensor_memory.binder),
 )
 
 
@@ -112,9 +125,10 @@ def trace(
     tape, log = Tape(1 + sum(prod(argument.shape) for argument in arrays)), Log()
     together = max(_TOGETHER // prod(block), 1)
     unknown: dict[str, str] = {}
+    job = Job(module, function, launch, globe, symbols.named, tape, log, layouts, bind)
     for first in range(0, prod(grid), together):
         blocks = range(first, min(first + together, prod(grid)))
-        machine = Machine(module, function, launch, blocks, globe, symbols.named, tape, log, layouts, bind)
+        machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
         machine.run(limit)
         if not log.stopped:

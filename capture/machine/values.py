@@ -141,6 +141,61 @@ def whole(origin: Array) -> Array:
     return np.where(low == UNSET, UNSET, np.where(alike, high, MIXED)).astype(np.int32)
 
 
+def merged(first: Array, second: Array) -> Array:
+    """The origins of bytes that come from two: where both have one, it is the same or MIXED."""
+    both = np.where(first == second, first, np.where(np.minimum(first, second) == UNSET, UNSET, MIXED))
+    return np.where(first == NONE, second, np.where(second == NONE, first, both)).astype(np.int32)
+
+
+def shifted(origin: Array | None, bits: Array, by: Array) -> Array | None:
+    """Origins of the bytes of registers after a shift to the left. A byte of parts of two comes from those that count.
+
+    ``bits`` is what is shifted: a part that is zero counts only where both are, and then the larger one does.
+    """
+    if origin is None:
+        return None
+    count, data = origin.shape[1], np.ascontiguousarray(bits).view("u1").reshape(origin.shape)
+    at = np.arange(count) - by[:, None] // 8
+
+    def taken(from_: Array, place: Array) -> Array:
+        inside = (place >= 0) & (place < count)
+        return np.where(inside, np.take_along_axis(from_, np.clip(place, 0, count - 1), axis=1), NONE)
+
+    whole_bytes, rest = taken(origin, at), by[:, None] % 8
+    if not rest.any():
+        return whole_bytes.astype(np.int32)
+    low = taken(origin, at - 1)
+    uses_high, uses_low = taken(data, at) << rest & 0xFF > 0, taken(data, at - 1) >> 8 - rest > 0
+    neither = ~uses_high & ~uses_low
+    main = np.where(by[:, None] > 0, whole_bytes, low)
+    one = np.where(neither, main, np.where(uses_high, whole_bytes, low))
+    cut = np.where(uses_high & uses_low, merged(whole_bytes, low), one)
+    return np.where(rest == 0, whole_bytes, cut).astype(np.int32)
+
+
+def unset(sources: Sequence[Register]) -> Array | None:
+    """The origin of a predicate: only whether it was computed of something."""
+    found = None
+    for source in sources:
+        if source.origin is not None and source.origin.min() == UNSET:
+            own = np.where(source.origin.min(axis=1) == UNSET, UNSET, NONE)
+            found = own if found is None else np.minimum(found, own)
+    return None if found is None else found[:, None].astype(np.int32)
+
+
+def joined(registers: Sequence[Register]) -> Array | None:
+    """The origins of registers side by side; None where no byte has one."""
+    if all(register.origin is None for register in registers):
+        return None
+    return np.concatenate(
+        [
+            np.zeros((len(each.bits), each.width // 8), np.int32) if each.origin is None else each.origin
+            for each in registers
+        ],
+        axis=1,
+    )
+
+
 class Held(NamedTuple):
     """A fragment as arrays: for each slot, in the order of lanes, registers and slots, its cell; and the way back.
 

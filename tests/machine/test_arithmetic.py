@@ -254,3 +254,174 @@ def test_narrow_floats_hold_the_nearest_value():
             f".reg .b16 %n; cvt.u16.u32 %n, %a; cvt.rn.f16x2.{type_}x2 %d, %n;", "u32", {"a": got.astype("u4")}
         )
         assert np.array_equal((back >> 16).astype("u2").view("f2"), expected.view(native).astype("f2"))
+
+
+@examples(60)
+@given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), min_size=1, max_size=32), st.integers(0, 255))
+def test_modes_of_bytes_and_masks(cases, table):
+    a, b, c = (np.array(column, "u4") for column in zip(*cases, strict=True))
+    modes = ["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]
+    #: The bytes of a result for each value of two bits, lowest first, as a table.
+    tables = {
+        "f4e": ["0123", "1234", "2345", "3456"],
+        "b4e": ["0765", "1076", "2107", "3210"],
+        "rc8": ["0000", "1111", "2222", "3333"],
+        "ecl": ["0123", "1123", "2223", "3333"],
+        "ecr": ["0000", "0111", "0122", "0123"],
+        "rc16": ["0101", "2323", "0101", "2323"],
+    }
+    for mode in modes:
+        got = computed(f"prmt.b32.{mode} %d, %a, %b, %c;", "u32", {"a": a, "b": b, "c": c}).tolist()
+        for low, high, chosen, found in zip(a.tolist(), b.tolist(), c.tolist(), got, strict=True):
+            data = struct.pack("<II", low, high)
+            assert found.to_bytes(4, "little") == bytes(data[int(at)] for at in tables[mode][chosen & 3])
+    combined = computed(
+        f"setp.lt.u32 %q, %a, %b; lop3.or.b32 %d|%p, %a, %b, %c, {table}, %q; selp.u32 %d, 1, 0, %p;",
+        "u32",
+        {"a": a, "b": b, "c": c},
+    )
+    for x, y, z, found in zip(a.tolist(), b.tolist(), c.tolist(), combined.tolist(), strict=True):
+        logic = any(table >> ((x >> at & 1) << 2 | (y >> at & 1) << 1 | z >> at & 1) & 1 for at in range(32))
+        assert found == (logic or x < y)
+
+
+@pytest.mark.parametrize("mode", ["clamp", "wrap"])
+def test_masks_and_extensions(mode):
+    pairs_ = [(a, b) for a in (0, 1, 7, 31, 32, 33, 40, 64) for b in (0, 1, 5, 31, 32, 33, 64)]
+    first, count = (np.array(column, "u4") for column in zip(*pairs_, strict=True))
+    masks = computed(f"bmsk.{mode}.b32 %d, %a, %b;", "u32", {"a": first, "b": count}).tolist()
+    value = np.full(len(pairs_), 0xDEADBEE5, "u4")
+    kept = {
+        kind: computed(f"szext.{mode}.{kind}32 %d, %a, %b;", "u32", {"a": value, "b": count}).tolist() for kind in "us"
+    }
+    for number, (start, length) in enumerate(pairs_):
+        start, length = (start % 32, length % 32) if mode == "wrap" else (min(start, 32), min(length, 32))
+        assert masks[number] == sum(1 << at for at in range(start, min(start + length, 32)))
+        low = 0xDEADBEE5 % (1 << length)
+        negative = length and low >> length - 1
+        assert kept["u"][number] == low
+        assert kept["s"][number] == (low - (1 << length) if negative else low) & 0xFFFFFFFF
+
+
+@examples(60)
+@given(st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 2), min_size=1, max_size=32))
+def test_numbers_of_two_registers(cases):
+    a, b = (np.array(column, "u8") for column in zip(*cases, strict=True))
+    halves = "mov.b64 {%al, %ah}, %a; mov.b64 {%bl, %bh}, %b;"
+    head = ".reg .b32 %al, %ah, %bl, %bh, %l, %h;"
+    together = "mov.b64 %d, {%l, %h};"
+    sums = f"{head} {halves} add.cc.u32 %l, %al, %bl; addc.u32 %h, %ah, %bh; {together}"
+    less = f"{head} {halves} sub.cc.u32 %l, %al, %bl; subc.u32 %h, %ah, %bh; {together}"
+    times = f"{head} {halves} mul.lo.u32 %l, %al, %bl; mul.hi.u32 %h, %al, %bl; mad.lo.cc.u32 %h, %al, %bh, %h;"
+    times += f" madc.lo.u32 %h, %ah, %bl, %h; {together}"
+    for text, compute in ((sums, lambda x, y: x + y), (less, lambda x, y: x - y)):
+        got = computed(text, "u64", {"a": a, "b": b}).tolist()
+        assert got == [compute(x, y) % (1 << 64) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    got = computed(times, "u64", {"a": a, "b": b}).tolist()
+    for x, y, found in zip(a.tolist(), b.tolist(), got, strict=True):
+        cross = (x & 0xFFFFFFFF) * (y >> 32)
+        before = ((x & 0xFFFFFFFF) * (y & 0xFFFFFFFF) >> 32) + (cross & 0xFFFFFFFF) >> 32
+        assert found == (x * y + (before << 32)) % (1 << 64)  # madc adds the carry of the one before
+
+
+@examples(60)
+@given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), min_size=1, max_size=32))
+def test_products_of_parts(cases):
+    a, b, c = (np.array(column, "u4") for column in zip(*cases, strict=True))
+    given_ = {"a": a, "b": b, "c": c}
+    for mode, kinds in [("lo", "uu"), ("hi", "uu"), ("lo", "ss"), ("hi", "su")]:
+        got = computed(f"dp2a.{mode}.{kinds[0]}32.{kinds[1]}32 %d, %a, %b, %c;", "u32", given_).tolist()
+        for x, y, z, found in zip(a.tolist(), b.tolist(), c.tolist(), got, strict=True):
+            halves = [x & 0xFFFF, x >> 16]
+            bytes_ = [y >> 8 * at & 0xFF for at in range(4)][2 * (mode == "hi") :][:2]
+            halves = [signed(each, 16) for each in halves] if kinds[0] == "s" else halves
+            bytes_ = [signed(each, 8) for each in bytes_] if kinds[1] == "s" else bytes_
+            assert found == (sum(p * q for p, q in zip(halves, bytes_, strict=True)) + z) & 0xFFFFFFFF
+    for kind in "us":
+        low = computed(f"mul24.lo.{kind}32 %d, %a, %b;", "u32", given_).tolist()
+        high = computed(f"mad24.hi.{kind}32 %d, %a, %b, %c;", "u32", given_).tolist()
+        for x, y, z, *found in zip(a.tolist(), b.tolist(), c.tolist(), low, high, strict=True):
+            p, q = ((signed(each, 24) if kind == "s" else each & 0xFFFFFF) for each in (x, y))
+            assert found == [p * q & 0xFFFFFFFF, (p * q >> 16) + z & 0xFFFFFFFF]
+    packed = computed("cvt.pack.sat.s8.s32.b32 %d, %a, %b, %c;", "u32", given_).tolist()
+    for x, y, z, found in zip(a.tolist(), b.tolist(), c.tolist(), packed, strict=True):
+        parts = [min(max(signed(each, 32), -128), 127) & 0xFF for each in (y, x)]
+        assert found == parts[0] | parts[1] << 8 | (z & 0xFFFF) << 16
+
+
+def nearest(value, digits, mode):
+    """A number of so many digits next to a fraction."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    exponent = math.frexp(value)[1] - digits
+    scaled = value / 2.0**exponent
+    rounded = {"rn": round, "rz": math.trunc, "rna": lambda x: math.trunc(x + math.copysign(0.5, x))}[mode](scaled)
+    return rounded * 2.0**exponent
+
+
+@pytest.mark.parametrize(
+    ("type_", "mode", "digits"),
+    [("f16", "rn", 11), ("f16", "rz", 11), ("bf16", "rn", 8), ("bf16", "rz", 8)]
+    + [("tf32", mode, 11) for mode in ("rn", "rz", "rna")],
+)
+def test_floats_are_rounded_as_they_say(type_, mode, digits):
+    values = np.random.default_rng(5).normal(0, 100, 200).astype("f4")
+    values = np.r_[values, [1 + 2**-11, 1 + 2**-8, -1 - 3 * 2**-11, 0.0, -0.0, 2.0, np.inf]].astype("f4")
+    narrow = f".reg .b16 %n; cvt.{mode}.{type_}.f32 %n, %a; cvt.f32.{type_} %d, %n;"
+    text = f"cvt.{mode}.tf32.f32 %d, %a;" if type_ == "tf32" else narrow
+    got = computed(text, "f32", {"a": values})
+    assert got.tolist() == [nearest(value, digits, mode) for value in values.tolist()]
+
+
+def test_conversions_keep_their_range():
+    values = np.array([1e6, -1e6, 3.39e38, -3.39e38, np.nan, 0.5, -0.5], "f4")
+    half = computed(".reg .b16 %n; cvt.rn.satfinite.f16.f32 %n, %a; cvt.f32.f16 %d, %n;", "f32", {"a": values})
+    assert half[:4].tolist() == [65504.0, -65504.0, 65504.0, -65504.0]
+    assert np.isnan(half[4])
+    relu = computed(".reg .b16 %n; cvt.rn.relu.bf16.f32 %n, %a; cvt.f32.bf16 %d, %n;", "f32", {"a": values})
+    assert relu[[1, 3, 6]].tolist() == [0.0, 0.0, 0.0]
+    for type_, none in (("e4m3", 0x7F), ("e5m2", 0x7F), ("e3m2", 0x1F), ("e2m3", 0x1F)):
+        text = f".reg .b16 %n; cvt.rn.satfinite.{type_}x2.f32 %n, %a, %a; cvt.u32.u16 %d, %n;"
+        assert computed(text, "u32", {"a": values})[4] & 0xFF == none, type_
+
+
+def test_scales_are_the_powers_of_two_next_to_numbers():
+    values = np.array([1.0, 1.5, 2.0, 3.0, 0.75, 2.0**-130, 2.0**127, 3e38, 0.0], "f4")
+    for mode, expected in (
+        ("rz", [math.floor(math.log2(value)) if value else -127 for value in values.tolist()]),
+        ("rp", [math.ceil(math.log2(value)) if value else -127 for value in values.tolist()]),
+    ):
+        text = f".reg .b16 %n; cvt.{mode}.satfinite.ue8m0x2.f32 %n, %a, %a; cvt.u32.u16 %d, %n;"
+        got = computed(text, "u32", {"a": values})
+        assert (got & 0xFF).tolist() == [min(max(each, -127), 127) + 127 for each in expected]
+    codes = np.arange(1, 255, dtype="u4")
+    text = ".reg .b16 %n; cvt.u16.u32 %n, %a; cvt.rn.bf16x2.ue8m0x2 %d, %n;"
+    back = computed(text, "u32", {"a": codes})
+    assert ((back & 0xFFFF) << 16).astype("u4").view("f4").tolist() == [2.0 ** (code - 127) for code in codes.tolist()]
+
+
+def test_what_is_chosen_and_compared():
+    a = np.array([1.0, -0.0, np.nan, np.inf, -2.0, 1e-40], "f4")
+    for name, expected in {
+        "finite": [1, 1, 0, 0, 1, 1],
+        "infinite": [0, 0, 0, 1, 0, 0],
+        "notanumber": [0, 0, 1, 0, 0, 0],
+        "normal": [1, 0, 0, 0, 1, 0],
+        "subnormal": [0, 0, 0, 0, 0, 1],
+    }.items():
+        got = computed(f"testp.{name}.f32 %p, %a; selp.u32 %d, 1, 0, %p;", "u32", {"a": a}).tolist()
+        assert got == expected, name
+    assert computed("set.lt.u32.f32 %d, %a, 0f00000000;", "u32", {"a": a}).tolist() == [0, 0, 0, 0, 0xFFFFFFFF, 0]
+    assert computed("set.gt.f32.f32 %d, %a, 0f00000000;", "f32", {"a": a}).tolist() == [1, 0, 0, 1, 0, 1]
+    assert computed("slct.u32.f32 %d, 5, 6, %a;", "u32", {"a": a}).tolist() == [5, 5, 6, 5, 6, 5]
+    b = np.array([2.0, 0.0, 1.0, 1.0, 1.0, -1.0], "f4")
+    assert np.isnan(computed("min.NaN.f32 %d, %a, %b;", "f32", {"a": a, "b": b})[2])
+    assert computed("max.xorsign.abs.f32 %d, %a, %b;", "f32", {"a": a, "b": b})[[0, 4, 5]].tolist() == [2.0, -2.0, -1.0]
+    halves = np.array([0x3C00C000, 0xBC003C00], "u4")  # 1 above -2, -1 above 1
+    text = "setp.gt.f16x2 %p|%q, %a, 0; selp.u32 %d, 1, 0, %p; @%q add.u32 %d, %d, 2;"
+    assert computed(text, "u32", {"a": halves}).tolist() == [2, 1]
+    assert computed("bfind.shiftamt.u32 %d, %a;", "u32", {"a": np.array([1, 1 << 31, 0], "u4")}).tolist() == [
+        31,
+        0,
+        0xFFFFFFFF,
+    ]

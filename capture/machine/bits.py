@@ -1,0 +1,250 @@
+"""What is done with bits: logic, shifts, fields, and bytes that are put in another order (9.7.8, 9.7.9).
+
+Each byte of a result comes from the operands on whose byte it depends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...db.layout.algebra import Array
+from .parse import Both, Function, Number, Statement, bits_of
+from .schedule import Machine, Step, Unknown, known
+from .values import NONE, ActiveThreads, merged, shifted, to_bits, unset
+
+#: The table of a function of three bits: of 1s where the first, the second and the third are set (9.7.8.6).
+TRUTH = {"and": 0xF0 & 0xCC, "or": 0xF0 | 0xCC, "xor": 0xF0 ^ 0xCC, "not": 0x0F}
+
+#: Which byte of eight prmt puts where in a mode, by the place and two bits (9.7.8.7).
+MODES: Mapping[str, Callable[[Array, Array], Array]] = {
+    "f4e": lambda place, first: first + place,
+    "b4e": lambda place, first: first - place,
+    "rc8": lambda place, first: first + 0 * place,
+    "ecl": np.maximum,
+    "ecr": np.minimum,
+    "rc16": lambda place, first: (place & 1) + 2 * (first & 1),
+}
+
+
+def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
+    """What an instruction of bits does; None where it is of another kind."""
+    make = _MADE.get(instruction.parts[0])
+    return make(machine, instruction, function) if make else None
+
+
+def _logic(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """and, or, xor, not and lop3. A byte comes from the operands that could change it."""
+    name, type_ = instruction.parts[0], instruction.type
+    known(instruction, "and or" if name == "lop3" else "")
+    target, *operands = instruction.operands
+    table, found_set, other = TRUTH.get(name, 0), None, None
+    if isinstance(target, Both):  # whether a bit is set, combined with another predicate
+        other = machine.predicate(operands.pop(), function)
+        found_set, target = machine.register(target.second, "pred", function), target.first
+    if name == "lop3":
+        number = operands.pop()
+        if not isinstance(number, Number) or len(operands) != 3:
+            raise Unknown("lop3 takes three operands and a table")
+        table = number.number
+    result = machine.register(target, type_, function)
+    sources = machine.registers_of(operands, type_, function)
+    full = bool(1) if type_ == "pred" else np.array(-1).astype(f"u{bits_of(type_) // 8}")
+
+    def compute(values: Sequence[Array]) -> Array:
+        found: Any = None
+        for case in range(8):
+            if table >> case & 1:
+                term: Any = full
+                for value, bit in zip(values, (4, 2, 1), strict=False):
+                    term = term & (value if case & bit else value ^ full)
+                if len(values) == 3 or not case & (7 >> len(values)):
+                    found = term if found is None else found | term
+        return np.asarray(values[0] ^ values[0] if found is None else found)
+
+    def step(group: ActiveThreads) -> None:
+        values = [source.bits for source in sources]
+        bits = compute(values)
+        origin = None
+        if any(source.origin is not None for source in sources):
+            origin = np.zeros((machine.threads, max(result.width // 8, 1)), np.int32)
+            for number, source in enumerate(sources):
+                if source.origin is None:
+                    continue
+                flipped = [value ^ full if place == number else value for place, value in enumerate(values)]
+                depends = np.ascontiguousarray(compute(flipped) ^ bits).view("u1").reshape(machine.threads, -1) != 0
+                origin = merged(origin, np.where(depends, source.origin, NONE))
+        if found_set is not None and other is not None:
+            combine = np.logical_or if "or" in instruction.parts else np.logical_and
+            found_set.put(combine(bits != 0, other[0].bits ^ other[1]), unset([*sources, other[0]]), group)
+        result.put(bits, origin, group)
+
+    return step
+
+
+def _shift(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """shl and shr: shifts by more than the width give zeros, or the sign."""
+    left, type_ = instruction.parts[0] == "shl", instruction.type
+    known(instruction, "")
+    result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
+    amount = machine.register(instruction.operands[2], "u32", function)
+    width = bits_of(type_)
+
+    def step(group: ActiveThreads) -> None:
+        numbers, by = value.numbers(type_), amount.numbers("u32").astype("i8")
+        within = np.minimum(by, width - 1).astype(numbers.dtype)
+        moved = numbers << within if left else numbers >> within
+        rest = np.where(numbers < 0, -1, 0).astype(numbers.dtype) if type_[0] == "s" else numbers ^ numbers
+        bits = to_bits(type_, np.where(by < width, moved, rest))
+        result.put(bits, shifted(value.origin, value.bits, by if left else -by), group)
+
+    return step
+
+
+def _extract(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """bfe: a field of bits."""
+    type_ = instruction.type
+    known(instruction, "")
+    width = bits_of(type_)
+    result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
+    start, length = (machine.register(operand, "u32", function) for operand in instruction.operands[2:])
+
+    def step(group: ActiveThreads) -> None:
+        first, count = (np.minimum(each.bits & 0xFF, width).astype("i8") for each in (start, length))
+        numbers = value.numbers(type_)
+        up = np.maximum(width - first - count, 0)
+        unsigned = value.bits if value.width == width else value.bits.astype(f"u{width // 8}")
+        raised = (unsigned << np.minimum(up, width - 1).astype(unsigned.dtype)).view(numbers.dtype)
+        found = raised >> np.minimum(width - np.minimum(count, width - first), width - 1).astype(raised.dtype)
+        last = np.minimum(first, width - 1).astype(numbers.dtype)
+        found = np.where(first + count >= width, numbers >> last, found)
+        beyond = np.where(numbers < 0, -1, 0) if type_[0] == "s" else 0
+        found = np.where(count == 0, 0, np.where(first >= width, beyond, found)).astype(numbers.dtype)
+        origin = value.origin
+        if origin is not None:
+            byte = 8 * np.arange(width // 8)
+            field = (byte + 8 > first[:, None]) & (byte < (first + count)[:, None])
+            origin = shifted(np.where(field, origin, NONE).astype(np.int32), unsigned, -first)
+        result.put(to_bits(type_, found), origin, group)
+
+    return step
+
+
+def _insert(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """bfi: a field of bits that replaces one of another register."""
+    type_ = instruction.type
+    known(instruction, "")
+    width = bits_of(type_)
+    result, field, base = (machine.register(operand, type_, function) for operand in instruction.operands[:3])
+    start, length = (machine.register(operand, "u32", function) for operand in instruction.operands[3:])
+
+    def step(group: ActiveThreads) -> None:
+        kind = field.bits.dtype
+        first, count = (np.minimum(each.bits & 0xFF, width).astype("i8") for each in (start, length))
+        ones = np.where(count >= width, ~kind.type(0), (kind.type(1) << np.minimum(count, width - 1).astype(kind)) - 1)
+        mask = np.where(first >= width, 0, ones.astype(kind) << np.minimum(first, width - 1).astype(kind)).astype(kind)
+        bits = base.bits & ~mask | field.bits << np.minimum(first, width - 1).astype(kind) & mask
+        origin = None
+        if field.origin is not None or base.origin is not None:
+            byte = mask.view("u1").reshape(machine.threads, -1)
+            zeros = np.zeros(byte.shape, np.int32)
+            moved = shifted(field.origin, field.bits, first)
+            kept = zeros if base.origin is None else np.where(byte == 0xFF, NONE, base.origin)
+            origin = merged(kept, zeros if moved is None else np.where(byte == 0, NONE, moved))
+        result.put(bits.astype(kind), origin, group)
+
+    return step
+
+
+def _permute(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """prmt: any four bytes of eight, or their signs; a mode says which, by two bits (9.7.8.7)."""
+    known(instruction, " ".join(MODES))
+    mode = next((MODES[part] for part in instruction.parts if part in MODES), None)
+    result, *sources = machine.registers_of(instruction.operands, "b32", function)
+
+    def step(group: ActiveThreads) -> None:
+        low, high, chosen = sources
+        data = np.stack([low.bits, high.bits], axis=1).view("u1")
+        nibble = chosen.bits[:, None] >> np.array([0, 4, 8, 12], "u4") & 0xF
+        if mode is not None:
+            nibble = mode(np.arange(4), (chosen.bits & 3)[:, None].astype(np.intp)) & 7
+        at = (nibble & 7).astype(np.intp)
+        found = np.take_along_axis(data, at, axis=1)
+        found = np.where(nibble & 8, np.where(found & 0x80, 0xFF, 0), found).astype("u1")
+        origin = None
+        if low.origin is not None or high.origin is not None:
+            zeros = np.zeros((machine.threads, 4), np.int32)
+            both = np.concatenate([zeros if each.origin is None else each.origin for each in (low, high)], axis=1)
+            origin = np.take_along_axis(both, at, axis=1)
+        result.put(np.ascontiguousarray(found).view("u4").ravel(), origin, group)
+
+    return step
+
+
+def _funnel(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """shf: a shift of two registers that gives one."""
+    known(instruction, "l r wrap clamp")
+    left, wraps = "l" in instruction.parts, "wrap" in instruction.parts
+    result, low, high, amount = machine.registers_of(instruction.operands, "b32", function)
+
+    def step(group: ActiveThreads) -> None:
+        by = (amount.bits & 31 if wraps else np.minimum(amount.bits, 32)).astype("u8")
+        both = high.bits.astype("u8") << np.uint64(32) | low.bits
+        bits = (both << by >> np.uint64(32) if left else both >> by).astype("u4")
+        origin = None
+        if low.origin is not None or high.origin is not None:
+            zeros = np.zeros((machine.threads, 4), np.int32)
+            every = np.concatenate([zeros if each.origin is None else each.origin for each in (low, high)], axis=1)
+            moved = shifted(every, both, by.astype("i8") if left else -by.astype("i8"))
+            origin = None if moved is None else moved[:, 4:] if left else moved[:, :4]
+        result.put(bits, origin, group)
+
+    return step
+
+
+def _mask(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """bmsk: so many ones from a bit on."""
+    known(instruction, "clamp wrap")
+    wraps = "wrap" in instruction.parts
+    result, start, length = machine.registers_of(instruction.operands, "b32", function)
+
+    def step(group: ActiveThreads) -> None:
+        first, count = (
+            (each.bits & 31 if wraps else np.minimum(each.bits, 32)).astype("u8") for each in (start, length)
+        )
+        ones = (np.uint64(1) << count) - np.uint64(1)
+        result.put((ones << first).astype("u4"), None, group)
+
+    return step
+
+
+def _extend(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """szext: so many low bits of a number, with its sign or zeros above."""
+    known(instruction, "clamp wrap")
+    type_, wraps = instruction.type, "wrap" in instruction.parts
+    result, value, length = machine.registers_of(instruction.operands, type_, function)
+
+    def step(group: ActiveThreads) -> None:
+        count = (length.bits & 31 if wraps else np.minimum(length.bits, 32)).astype("i8")
+        up = 32 - np.maximum(count, 1)
+        kept = (value.bits.astype("i8") << up & 0xFFFFFFFF).astype("u4").view("i4" if type_[0] == "s" else "u4") >> up
+        origin = None
+        if value.origin is not None:
+            origin = np.where(8 * np.arange(4) < count[:, None], value.origin, NONE).astype(np.int32)
+        result.put(np.where(count > 0, kept, 0).astype("i8").astype("u4"), origin, group)
+
+    return step
+
+
+_MADE: Mapping[str, Callable[[Machine, Statement, Function], Step]] = dict.fromkeys((*TRUTH, "lop3"), _logic) | {
+    "shl": _shift,
+    "shr": _shift,
+    "bfe": _extract,
+    "bfi": _insert,
+    "prmt": _permute,
+    "shf": _funnel,
+    "bmsk": _mask,
+    "szext": _extend,
+}

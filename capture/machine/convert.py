@@ -1,0 +1,234 @@
+"""Conversions: numbers of one type become the nearest of another, and keep their origin (9.7.10.22)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ...db.isa.types import TYPES
+from ...db.layout.algebra import Array
+from ..values import decode
+from .arithmetic import limited
+from .parse import Function, Statement, bits_of
+from .schedule import Machine, Step, Unknown
+from .values import ActiveThreads, Register, round_bf16, to_bits, whole
+
+_ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+
+#: Where numbers go that lie between two of a narrower type, if not to the nearest.
+_TOWARDS = {"rz": 0.0, "rm": -np.inf, "rp": np.inf}
+
+
+def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
+    """What a conversion does; None where an instruction is of another kind."""
+    return _convert(machine, instruction, function) if instruction.parts[0] == "cvt" else None
+
+
+def rounded_to(type_: str, numbers: Array, words: Sequence[str]) -> Array:
+    """Numbers as those of a narrower float: the nearest, or with a word the next towards zero, down or up.
+
+    With satfinite, what is too large is the largest.
+    """
+    name, towards = type_.removesuffix("x2"), next((_TOWARDS[word] for word in words if word in _TOWARDS), None)
+    given = np.asarray(numbers, "f4" if name == "bf16" else None)
+    if name == "bf16":
+        near = (round_bf16(given).astype("u4") << 16).view("f4")
+    else:
+        near = given.astype(f"f{bits_of(name) // 8}")
+    if towards is not None:
+        past = near.astype("f8") - given
+        far = (np.abs(near.astype("f8")) > np.abs(given)) if not towards else past > 0 if towards < 0 else past < 0
+        if name == "bf16":  # a bf16 is the upper half of an f32
+            codes = near.view("u4")
+            away = np.signbit(near) == (towards < 0) if towards else np.zeros(near.shape, bool)
+            near = np.where(far, np.where(away, codes + (1 << 16), codes - (1 << 16)), codes).astype("u4").view("f4")
+        else:
+            near = np.where(far, np.nextafter(near, near.dtype.type(towards)), near)
+    if "satfinite" in words:
+        largest = {"f16": 65504.0, "bf16": float(2**128 - 2**120)}.get(name, np.inf)
+        near = np.clip(near, near.dtype.type(-largest), near.dtype.type(largest))
+    return np.asarray(near)
+
+
+def to_tf32(numbers: Array, words: Sequence[str]) -> Array:
+    """The bits of the nearest numbers of 10 bits after the point: of two the even one, the larger, or towards zero."""
+    bits = np.ascontiguousarray(numbers, "f4").view("u4").astype("i8")
+    more = 0 if "rz" in words else 0x1000 if "rna" in words else 0xFFF + (bits >> 13 & 1)
+    found = np.where(np.isfinite(numbers), bits + more, bits) & 0xFFFFE000
+    if "satfinite" in words:
+        found = np.where(found & 0x7FFFFFFF >= 0x7F800000, found & 0x80000000 | 0x7F7FE000, found)
+    return np.where(np.isnan(numbers), 0x7FFFFFFF, found).astype("u4")
+
+
+def _convert(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """cvt: to another type, of one number, or of two that are packed (9.7.10.22)."""
+    if "pack" in instruction.parts:
+        return _packed(machine, instruction, function)
+    *words, to, of = instruction.parts[1:]
+    rest = {*words} - {"rn", "rz", "rm", "rp", "rna", "ftz", "sat", "satfinite", "relu", *_ROUND}
+    if rest:
+        raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(rest))}")
+    if to.removesuffix("x2") in _NARROW or of.removesuffix("x2") in _NARROW:
+        return _convert_narrow(machine, instruction, function)
+    target, *given = instruction.operands
+    result = machine.register(target, "b32" if to == "tf32" else to, function)
+    sources = machine.registers_of(given, of, function)
+    if to in ("f16x2", "bf16x2") and of == "f32":
+        return _halves(machine, instruction, result, sources)
+    (source,) = sources
+    rounded = next((_ROUND[word] for word in words if word in _ROUND), None)
+    if of[0] == "f" and to[0] in "us":
+        rounded = rounded or np.trunc
+
+    def step(group: ActiveThreads) -> None:
+        if to == "tf32":
+            result.put(to_tf32(limited(instruction, source.numbers("f32"), "f32"), words), source.origin, group)
+            return
+        numbers = source.numbers(of)
+        numbers = rounded(numbers) if rounded else numbers
+        if to[0] in "us" and (of[0] in "fb" or "sat" in words):
+            limits = np.iinfo(f"{'i' if to[0] == 's' else 'u'}{bits_of(to) // 8}")
+            if of[0] in "fb":
+                wide = np.nan_to_num(numbers.astype("f8"), nan=0.0)
+                high = wide >= float(limits.max)
+                numbers = np.where(high, 0, np.clip(wide, float(limits.min), float(limits.max)))
+                numbers = np.where(high, limits.max, numbers.astype(limits.dtype))
+            else:
+                numbers = np.clip(numbers, limits.min, limits.max)
+        elif {"sat", "relu"} & {*words}:
+            numbers = limited(instruction, numbers, to)
+        if to[0] in "fb" and to != of:
+            numbers = rounded_to(to, numbers, words)
+        if of[0] in "us" and to[0] in "us" and source.origin is not None:
+            result.put_numbers(to, numbers, None, group)
+            count = min(bits_of(of), bits_of(to)) // 8
+            kept = np.zeros((machine.threads, result.width // 8), np.int32)
+            kept[:, :count] = source.origin[:, :count]
+            result.put(result.bits, kept, group)
+        else:
+            result.put_numbers(to, numbers, source.ids, group)
+
+    return step
+
+
+def _halves(machine: Machine, instruction: Statement, result: Register, sources: Sequence[Register]) -> Step:
+    """Two numbers of 32 bits to one register of halves; the first source is the upper half."""
+    to = instruction.parts[-2]
+
+    def step(group: ActiveThreads) -> None:
+        pair = list(reversed(sources))
+        numbers = limited(instruction, np.stack([each.numbers("f32") for each in pair], axis=1), to)
+        numbers = rounded_to(to, numbers, instruction.parts)
+        ids = [each.ids for each in pair]
+        origin = None
+        if any(each is not None for each in ids):
+            both = [np.zeros(machine.threads, np.int32) if each is None else each for each in ids]
+            origin = np.repeat(np.stack(both, axis=1), 2, axis=1)
+        result.put(to_bits(to, numbers), origin, group)
+
+    return step
+
+
+#: Floats of 8 bits and less.
+_NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "ue8m0")
+
+
+@lru_cache
+def narrow_values(type_: str) -> Array:
+    """The value of each code of a narrow float, without padding."""
+    bits = TYPES[type_].bits
+    return np.asarray(decode(type_, bits, np.arange(1 << bits, dtype=np.uint8)), "f8")
+
+
+def to_narrow(type_: str, numbers: Array) -> Array:
+    """The code of the nearest finite value of a narrow float, of two the even one; what is too large is the largest."""
+    values, bits = narrow_values(type_), TYPES[type_].bits
+    unsigned = sum(TYPES[type_].parts)
+    last = {"e5m2": 0x7B, "e4m3": 0x7E, "ue4m3": 0x7E, "ue8m0": 0xFE}.get(type_, (1 << unsigned) - 1)
+    positive = values[: last + 1]
+    size = np.minimum(np.abs(np.nan_to_num(numbers.astype("f8"), nan=positive[-1])), positive[-1])
+    above = np.searchsorted(positive, size)
+    below = np.maximum(above - 1, 0)
+    up, down = positive[above] - size, size - positive[below]
+    code = np.where((up < down) | ((up == down) & (above % 2 == 0)), above, below)
+    sign = 0 if type_.startswith("u") else np.where(np.signbit(numbers), 1 << bits - 1, 0)
+    none = {"e4m3": 0x7F, "e5m2": 0x7F, "ue4m3": 0x7F, "ue8m0": 0xFF}.get(type_, last)
+    return np.where(np.isnan(numbers), none, code | sign).astype("u1")
+
+
+def _powers(numbers: Array, words: Sequence[str]) -> Array:
+    """The codes of the powers of two of ue8m0 next to numbers, towards zero or upwards."""
+    mantissa, exponent = np.frexp(np.abs(numbers.astype("f8")))
+    up = (mantissa > 0.5) & ("rp" in words)
+    code = np.clip(np.where(numbers == 0, -127, exponent - 1 + up), -127, 127) + 127
+    code = np.where(np.isinf(numbers), 0xFE if "satfinite" in words else 0xFF, code)
+    return np.where(np.isnan(numbers), 0xFF, code).astype("u1")
+
+
+def _convert_narrow(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """cvt of two narrow floats, to and from f16x2, bf16x2 and pairs of f32. The first source is the upper one."""
+    to, of = instruction.parts[-2:]
+    target, *given = instruction.operands
+    type_ = (of if of.removesuffix("x2") in _NARROW else to).removesuffix("x2")
+    packed = 4 if type_ == "e2m1" else 8
+    register = f"b{2 * packed}"
+    if to.removesuffix("x2") == type_:
+        result = machine.register(target, register, function)
+        sources = machine.registers_of(given, of, function)
+
+        def narrow(group: ActiveThreads) -> None:
+            if of == "f32":
+                pair = list(reversed(sources))
+                numbers, ids = np.stack([each.numbers(of) for each in pair], axis=1), [each.ids for each in pair]
+            else:
+                numbers, held = sources[0].numbers(of), sources[0].origin
+                ids = [None if held is None else whole(held[:, 2 * half : 2 * half + 2]) for half in (0, 1)]
+            words = instruction.parts
+            codes = _powers(numbers, words) if type_ == "ue8m0" else to_narrow(type_, limited(instruction, numbers, to))
+            low, high = (codes[:, half].astype(f"u{max(result.width // 8, 1)}") for half in (0, 1))
+            zeros = np.zeros(machine.threads, np.int32)
+            both = np.stack([zeros if each is None else each for each in ids], axis=1)
+            origin = whole(both)[:, None] if packed == 4 else both
+            if result.width // 8 > origin.shape[1]:
+                origin = np.pad(origin, ((0, 0), (0, result.width // 8 - origin.shape[1])))
+            result.put(low | high << low.dtype.type(packed), origin if origin.any() else None, group)
+
+        return narrow
+    result = machine.register(target, to, function)
+    source = machine.register(given[0], register, function)
+
+    def widen(group: ActiveThreads) -> None:
+        codes = np.stack([source.bits & (1 << packed) - 1, source.bits >> source.bits.dtype.type(packed)], axis=1)
+        codes = codes & (1 << TYPES[type_].bits) - 1
+        numbers = limited(instruction, narrow_values(type_)[codes], to)
+        origin = None
+        if source.origin is not None:
+            halves = source.origin[:, [0, 0]] if packed == 4 else source.origin[:, :2]
+            origin = np.repeat(halves, 2, axis=1)
+        result.put(to_bits(to, numbers), origin, group)
+
+    return widen
+
+
+def _packed(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """cvt.pack: two whole numbers that are kept in the range of a narrower type; a third one goes above them."""
+    to = next(part for part in instruction.parts[2:] if part != "sat")
+    width = int(to[1:])
+    target, *given = instruction.operands
+    result, sources = machine.register(target, "b32", function), machine.registers_of(given, "s32", function)
+    low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "s" else (0, (1 << width) - 1)
+
+    def step(group: ActiveThreads) -> None:
+        upper, lower = (np.clip(each.numbers("s32").astype("i8"), low, high) for each in sources[:2])
+        rest = sources[2].bits.astype("i8") << 2 * width if sources[2:] else 0
+        bits = (rest | (upper & (1 << width) - 1) << width | lower & (1 << width) - 1) & 0xFFFFFFFF
+        zeros = np.zeros((machine.threads, 4), np.int32)
+        above, below, *more = (zeros if each.origin is None else each.origin for each in sources)
+        size = max(width // 8, 1)
+        parts = [np.repeat(whole(each)[:, None], size, axis=1) for each in (below, above)]
+        origin = np.concatenate([*parts, *(more or [zeros])], axis=1)[:, :4].astype(np.int32)
+        result.put(bits.astype("u4"), origin if origin.any() else None, group)
+
+    return step

@@ -1,0 +1,142 @@
+"""What threads do together: votes, reductions, matches, barriers with a result, and branches to one of several."""
+
+import functools
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ..modes import examples
+from .conftest import computed, run
+
+WARP = 32
+
+
+def warps(values):
+    """The values of each warp."""
+    return [values[at : at + WARP] for at in range(0, len(values), WARP)]
+
+
+@examples(40)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=70), st.integers(0, 2**32 - 1))
+def test_lanes_that_hold_the_same(small, seed):
+    a = np.array(small, "u4")
+    others = np.random.default_rng(seed).integers(0, 2**32, len(small), "u4")
+    same = computed("match.any.sync.b32 %d, %a, 0xffffffff;", "u32", {"a": a}).tolist()
+    text = "match.all.sync.b32 %d|%p, %a, 0xffffffff; @!%p mov.u32 %d, 7;"
+    every = computed(text, "u32", {"a": a}).tolist()
+    text = "setp.gt.u32 %p, %a, 2; vote.sync.ballot.b32 %d, %p, 0xffffffff;"
+    ballots = computed(text, "u32", {"a": a}).tolist()
+    reduced = {
+        name: computed(f"redux.sync.{name} %d, %a, 0xffffffff;", "u32", {"a": others}).tolist()
+        for name in ("add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32")
+    }
+    fold = {"add": operator.add, "and": operator.and_, "or": operator.or_, "xor": operator.xor, "max": max}
+    for first, values in zip(range(0, len(small), WARP), warps(small), strict=True):
+        rest = others[first : first + WARP].tolist()
+        for lane, value in enumerate(values):
+            mask = sum(1 << at for at, other in enumerate(values) if other == value)
+            assert same[first + lane] == mask
+            assert every[first + lane] == (mask if mask == (1 << len(values)) - 1 else 7)
+            assert ballots[first + lane] == sum(1 << at for at, other in enumerate(values) if other > 2)
+            for name, found in reduced.items():
+                operation = name.partition(".")[0]
+                signed = [each - (1 << 32) * (each >> 31) for each in rest]
+                expected = min(signed) if operation == "min" else functools.reduce(fold[operation], rest)
+                assert found[first + lane] == expected & 0xFFFFFFFF, name
+
+
+def test_least_and_greatest_floats():
+    a = np.array([1.5, -3.0, np.nan, 2.0], "f4")
+    for name, expected in {"min": -3.0, "max": 2.0, "max.abs": 3.0, "min.abs": 1.5}.items():
+        got = computed(f"redux.sync.{name}.f32 %d, %a, 0xffffffff;", "f32", {"a": a})
+        assert got.tolist() == [expected] * 4, name
+        assert np.isnan(computed(f"redux.sync.{name}.NaN.f32 %d, %a, 0xffffffff;", "f32", {"a": a})).all()
+
+
+@examples(30)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=100), st.integers(0, 10))
+def test_barriers_that_count(values, limit):
+    a = np.array(values, "u4")
+    text = f"setp.lt.u32 %q, %a, {limit}; barrier.cta.red.popc.u32 %d, 0, %q; bar.red.and.pred %p, 1, %q;"
+    text += " @%p add.u32 %d, %d, 1000; bar.red.or.pred %p, 0, !%q; @%p add.u32 %d, %d, 2000;"
+    below = [value < limit for value in values]
+    expected = sum(below) + 1000 * all(below) + 2000 * (not all(below))
+    assert computed(text, "u32", {"a": a}).tolist() == [expected] * len(values)
+
+
+BRANCHES = """
+.visible .entry choose(.param .u64 out, .param .u32 several) {
+.reg .b64 %out; .reg .b32 %t, %r, %n; .reg .pred %p;
+ld.param.u64 %out, [out]; ld.param.u32 %n, [several]; mov.u32 %t, %tid.x; rem.u32 %r, %t, %n;
+mul.wide.u32 %out, %t, 4; { .reg .b64 %base; ld.param.u64 %base, [out]; add.u64 %out, %out, %base; }
+TABLE: .branchtargets ZERO, ONE, TWO;
+brx.idx %r, TABLE;
+ZERO: mov.u32 %r, 10; bra.uni OVER;
+ONE: mov.u32 %r, 11; bra.uni OVER;
+TWO: mov.u32 %r, 12;
+OVER: bar.sync 0; st.global.u32 [%out], %r; ret; }
+"""
+
+
+def test_a_branch_to_one_of_several():
+    found = run(BRANCHES, ["out=u32[96]=0", "several=3"], block=96)
+    assert found.ok, found
+    assert found.outputs["out"].tolist() == [10 + thread % 3 for thread in range(96)]
+    beyond = run(BRANCHES, ["out=u32[96]=0", "several=4"], block=96)
+    assert "out of bounds: brx.idx to label 3 of 3" in " ".join(beyond.text().split())
+
+
+PARTED = """
+.visible .entry part() {{
+.reg .b32 %t; .reg .pred %p;
+mov.u32 %t, %tid.x; setp.lt.u32 %p, %t, 16;
+@%p bra LOW;
+{barrier} 0; bra OVER;
+LOW: {barrier} 0;
+OVER: ret; }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("barrier", "whole"),
+    [("bar.sync", True), ("barrier.sync.aligned", True), ("barrier.sync", False), ("barrier.cta.sync", False)],
+)
+def test_a_barrier_that_takes_whole_warps(barrier, whole):
+    found = run(PARTED.format(barrier=barrier), block=64)
+    assert [each.kind for each in found.findings] == ["divergence"] * 2 * whole, found
+    meet = (
+        PARTED.format(barrier=barrier)
+        .replace(f"LOW: {barrier} 0;\nOVER:", "LOW: OVER:")
+        .replace(f"{barrier} 0; bra OVER;", "nanosleep.u32 1; bra OVER;")
+    )
+    assert run(meet.replace("ret;", f"{barrier} 0; ret;"), block=64).ok
+
+
+def test_a_copy_whose_source_is_not_read():
+    text = """
+.visible .entry copy(.param .u64 in, .param .u64 out) {
+.reg .b64 %in, %out, %at; .reg .b32 %t, %r, %s; .reg .pred %p;
+.shared .align 16 .b8 tile[128];
+ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; mov.u32 %t, %tid.x;
+mad.wide.u32 %at, %t, 4, %in; mul.lo.u32 %s, %t, 4; mov.u32 %r, tile; add.u32 %s, %s, %r;
+setp.ge.u32 %p, %t, 5; cp.async.ca.shared.global [%s], [%at], 4, %p; cp.async.wait_all;
+ld.shared.u32 %r, [%s]; mad.wide.u32 %at, %t, 4, %out; st.global.u32 [%at], %r; ret; }"""
+    found = run(text, {"in": np.arange(1, 6, dtype="u4"), "out": "u32[32]=9"})
+    assert found.ok, found  # what is beyond the source is not read
+    assert found.outputs["out"].tolist() == [1, 2, 3, 4, 5] + [0] * 27
+
+
+def test_bytes_keep_their_origin_through_shifts_that_cut_none():
+    """Codes of four bits in bytes of their own, which a product takes two bits higher (9.7.16.5.14)."""
+    text = """
+.visible .entry move(.param .u64 in, .param .u64 out) {
+.reg .b64 %in, %out; .reg .b32 %r;
+ld.param.u64 %in, [in]; ld.param.u64 %out, [out];
+ld.global.u32 %r, [%in]; shl.b32 %r, %r, 2; shr.u32 %r, %r, 2; st.global.u32 [%out], %r; ret; }"""
+    given_ = {"a": np.array([3, 5, 7, 9], "u1"), "b": "u8[4]=0"}
+    assert run(text, given_, "b[i] = a[i]", block=1).ok
+    other = run(text.replace("shl.b32 %r, %r, 2;", "shl.b32 %r, %r, 10;"), given_, "b[i] = a[i]", block=1)
+    assert "b[0] is 0, and must be 3" in other.text() or "b[1] has the sum" in other.text(), other
