@@ -697,6 +697,7 @@ class Database:
         entry: str | None = None,
         source: str | None = None,
         seed: int | None = None,
+        save: str | None = None,
         files: bool = True,
     ) -> Trace:
         """Run a kernel on simulated threads, and say which elements its registers hold that they must not.
@@ -716,11 +717,15 @@ class Database:
             entry: the kernel, where the text has several.
             source: whose layouts tensor instructions have; by default ``best``.
             seed: where the random integers begin that arrays without values hold.
+            save: what to call the source that is stored of it: what A and B of every ``mma`` hold. Where executions
+                contradict each other there are several, as in ``gemm:mma 3 warp 0``. It judges nothing.
             files: whether the kernel and its arguments may name files.
         """
         from .capture.machine import arguments as given
         from .capture.machine import settings, trace
 
+        if save is not None:
+            self._expect_trace(save)
         beside = None if args is None else named_file(args, "a file such as gemm.trace.toml")
         written = settings.Settings() if beside is None else settings.read(beside)
         parsed = {name: given.parse(text, beside and beside.parent) for name, text in written.arguments.items()}
@@ -741,7 +746,7 @@ class Database:
             which = {name: value for name, value in key._asdict().items() if name not in ("shape", "type", "role")}
             return self.operand(Query.of(key.shape, key.type, key.role, source=whose, **which))[0]
 
-        return trace.trace(
+        found = trace.trace(
             made.text,
             layouts,
             given.named(arguments, made.types, parsed, Path() if files else None),
@@ -753,6 +758,26 @@ class Database:
             seed=chosen(seed, written.seed, 0),
             file=made.file,
         )
+        if save is None:
+            return found
+        if sources := found.sources(save):
+            for earlier in self._expect_trace(save):
+                self.remove(earlier)
+            self.add(sources)
+        names = ", ".join(source.name for source in sources)
+        said = f"saved: {names}" if names else "saved: nothing, as no operand could be followed"
+        return replace(found, notes=(*found.notes, said))
+
+    def _expect_trace(self, name: str) -> Sequence[str]:
+        """The sources that were stored of a kernel. Raises LanemapError where one is no trace, or ships."""
+        check_name(name)
+        if _ships(name):
+            raise LanemapError(f"{name} is the name of a source that Lanemap ships: choose another name", "save")
+        kinds = dict(self.select("SELECT name, kind FROM source").rows)
+        earlier = [known for known in kinds if known.lower().partition(":")[0] == name.lower()]
+        if any(kinds[known] != "trace" for known in earlier):
+            raise LanemapError(f"{name} is no trace: choose another name, or remove it first", "save")
+        return earlier
 
     def decode(
         self, operand: Query | str, words: Sequence[int], *, selector: int | None = None, source: str | None = None

@@ -18,6 +18,7 @@ def trace(
     entry: str | None = None,
     source: Annotated[str | None, "Whose layouts tensor instructions have. Default: best."] = None,
     seed: int | None = None,
+    save: str | None = None,
     format: ReportFormat = ReportFormat.TABLE,
     output: str = "-",
     db: str | None = None,
@@ -42,6 +43,7 @@ def trace(
             entry=entry,
             source=source,
             seed=seed,
+            save=save,
         )
         write(found.report(format), file)
     return found.exit_code

@@ -140,11 +140,14 @@ def choose(sources: Sequence[Source]) -> dict[Key, Fragment]:
 
     ``sources`` are ``in_order``. The first one that has rows answers, or if none has, the first one. Only where the
     first of the captures refines what a document says, the capture answers. A fragment that is not of the source that
-    is asked first, which is one of the kind ``named`` or else the vendor's document, says why in its ``note``.
+    is asked first, which is one of the kind ``named`` or else the vendor's document, says why in its ``note``. What a
+    kernel does is no evidence of what it must do: traces answer only where they are named.
     """
     chosen: dict[Key, Fragment] = {}
     documented: dict[Key, Fragment] = {}
     for source in sources:
+        if source.kind == "trace":
+            continue
         for fragment in source.fragments:
             key = fragment.key
             if key not in chosen or (fragment.has_rows and not chosen[key].has_rows):

@@ -88,6 +88,18 @@ def test_the_kernel_in_shared_memory_uses_the_printed_descriptor(run, tmp_path, 
         assert run(*shlex.split(command.split(" | ")[0])[1:]).code == code
 
 
+def test_what_a_kernel_holds_is_a_source(run, tmp_path, monkeypatch, file):
+    """The commands of the guide, one after the other."""
+    write_kernels(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (lines,) = (block.splitlines() for block in blocks("sh") if "--save exchanged" in block)
+    said = [run(*shlex.split(line)[1:], db=file) for line in lines]
+    assert [each.code for each in said] == [1, 1, 0], said
+    assert "saved: exchanged" in said[0].out
+    assert "regs 1 and 2 are exchanged" in said[1].out
+    assert "128 of 256 elements differ" in (tmp_path / "exchanged.svg").read_text()
+
+
 def test_the_test_of_a_kernel_is_one(tmp_path, monkeypatch, built):
     """It passes, and fails with the findings, at its own line, where registers are exchanged."""
     write_kernels(tmp_path)

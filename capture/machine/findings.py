@@ -6,7 +6,7 @@ What holds an operand is compared with itself, with its partner, and with what t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -160,21 +160,48 @@ class Judge(Labelling):
             raise LanemapError(
                 f"{role} of mma {number}, warp {warp}: name A or B, and one of {len(products)} executions"
             )
-        event = products[number - 1]
-        a, b = (Side(self, event, each) for each in "AB")
-        side, other = (a, b) if role == "A" else (b, a)
-        pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
-        depth = None
-        if pair is not None:
-            a.follow(pair.left, pair)
-            b.follow(pair.right, pair)
-            depth = other.depth_first()[warp] if other.consistent()[warp] else None
-        elif side.array != ANY:
-            self._follow_alone(side, last=True)
-        found = None if side.array == ANY else side.relative(warp, *side.meant(warp, depth))
+        found = self._held(products[number - 1])(role, warp)
         if found is None:
             raise LanemapError(f"{role} of mma {number}, warp {warp}, does not hold the elements of one tile")
         return found
+
+    def held(self) -> Iterator[tuple[int, int, list[Fragment]]]:
+        """What A and B of each execution hold that are of one tile, with its number and the warp.
+
+        What an instruction holds alike in several executions comes once.
+        """
+        known = set()
+        for number, event in enumerate(self.executions, 1):
+            hold = self._held(event)
+            for warp in range(len(event.warps)):
+                fragments = [held for held in (hold("A", warp), hold("B", warp)) if held is not None]
+                alike = event.place.line, *(held.digest for held in fragments)
+                if fragments and alike not in known:
+                    known.add(alike)
+                    yield number, warp, fragments
+
+    def _held(self, event: Execution) -> Callable[[str, int], Fragment | None]:
+        """A function that makes a fragment of an operand of a warp, where it is of one tile."""
+        sides = {role: Side(self, event, role) for role in "AB"}
+        a, b = sides["A"], sides["B"]
+        pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
+        depths: dict[str, tuple[Array, Array]] = {}
+        if pair is not None:
+            for side, factor, partner in ((a, pair.left, "B"), (b, pair.right, "A")):
+                side.follow(factor, pair)
+                depths[partner] = side.consistent(), side.depth_first()
+        else:
+            for side in sides.values():
+                if side.array != ANY:
+                    self._follow_alone(side, last=True)
+
+        def fragment(role: str, warp: int) -> Fragment | None:
+            usable, depth = depths.get(role, ([False] * len(event.warps), None))
+            meant = depth[warp] if depth is not None and usable[warp] else None
+            side = sides[role]
+            return None if side.array == ANY else side.relative(warp, *side.meant(warp, meant))
+
+        return fragment
 
     def _note(self, kind: str, role: str, event: Execution, number: int, wrong: Array, more: Any) -> None:
         key = kind, f"{role} {event.place.line}"

@@ -242,15 +242,15 @@ class Side:
         table = layout.fragment.table.copy()
         lines = layout.row if self.role == "A" else layout.col
         depths = layout.col if self.role == "A" else layout.row
-        for slot in range(len(table)):
-            computation, line, column = int(layout.computation[slot]), int(lines[slot]), int(depths[slot])
-            row = np.flatnonzero(rows[computation] == free[computation, line, column])
-            col = np.flatnonzero(columns[computation] == depth[computation, line, column])
-            if len(row) != 1 or len(col) != 1:
+        held = (each[layout.computation, lines, depths] for each in (free, depth))
+        places = []
+        for numbers, own in zip((rows, columns), held, strict=True):
+            same = numbers[layout.computation] == own[:, None]
+            if (same.sum(axis=1) != 1).any():
                 return None
-            place = (int(row[0]), int(col[0])) if self.role == "A" else (int(col[0]), int(row[0]))
-            table[slot]["row"], table[slot]["col"] = place
-            table[slot]["col_last"] = place[1]
+            places.append(same.argmax(axis=1))
+        row, col = places if self.role == "A" else reversed(places)
+        table["row"], table["col"], table["col_last"] = row, col, col
         fragment = layout.fragment
         return replace(fragment, elements=table, status="traced", source="trace", citation=NOT_CITED)
 

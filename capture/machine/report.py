@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...db.errors import LanemapError
 from ...db.layout.algebra import Array
-from ...db.layout.fragment import Fragment
+from ...db.layout.fragment import Fragment, Source
+from ...db.layout.sets import claim_sets
 from ...db.render import blocks
 from ...db.render.blocks import Block, Image, Passage, Title, named_values
 from ...db.render.junit import Case, junit
@@ -41,7 +43,7 @@ FAULTS = {
 }
 
 #: What is judged: the kinds of findings of each, of which those of a product need one.
-_JUDGED = {"operand": {"operand", "pairing"}, "product": {"sum", "store", "unwritten"}}
+_JUDGED = {"operand": {"operand", "pairing", "metadata", "scale"}, "product": {"sum", "store", "unwritten"}}
 _JUDGED |= {kind: {kind} for kind in FAULTS}
 
 _WIDTH = 80
@@ -84,6 +86,20 @@ class Trace:
         """A picture of what an operand holds beside what it must; the cells that differ are framed. See ``operand``."""
         held, must = self.operand(role, mma, warp), self.judge.must(role, mma)
         return compose.difference([held], [must])
+
+    def sources(self, name: str) -> list[Source]:
+        """What the operands of all executions hold, as sources that can be stored, compared and exported.
+
+        The first has what comes first; executions that contradict it are further ones, after whose names it is seen
+        which: ``gemm:mma 3 warp 0``. What cannot be followed, or is not of one tile, is left out.
+        """
+        about = {"kernel": self.kernel} | ({"file": Path(self.file).name} if self.file else {})
+        units = [
+            (f"{held[0].instruction} {number} warp {warp}", [replace(each, source=name) for each in held])
+            for number, warp, held in self.judge.held()
+        ]
+        every = claim_sets(Source(name, "trace", f"{self.kernel}, traced", (), about), units)
+        return [source for source in every if source.fragments]
 
     @property
     def ok(self) -> bool:

@@ -274,6 +274,10 @@ def check(
         LanemapError: ``against`` names no source, or there is nothing to compare and nothing was found.
     """
     chosen = {source.name for source in named(sources, against)} if against else set()
+    # A trace is of a kernel, which nobody takes for a source of layouts unless it is named.
+    apart = {source.name for source in sources if source.kind == "trace"} - chosen
+    sources = [source for source in sources if source.name not in apart]
+    findings = [finding for finding in findings if finding.source not in apart]
     trust = sorted(sources, key=lambda source: _TRUST.index(source.kind) if source.kind in _TRUST else 0)
     pairs = [
         (left, right)

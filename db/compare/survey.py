@@ -220,7 +220,7 @@ def survey(reader: Reader) -> Survey:
         except AbsentError:  # no two sources can be compared
             differ = []
         best, documents = lookup.best(reader, all_fragments), lookup.documents(lookup.by_trust(reader)).values()
-    by_key = grouped(all_fragments, lambda fragment: fragment.key)
+    by_key = grouped((fragment for fragment in all_fragments if fragment.key in best), lambda fragment: fragment.key)
     fragments = {key: {str(fragment.source): fragment for fragment in same_key} for key, same_key in by_key.items()}
     contradicted, errors = ({result.key for result in differ if bool(result.known) is known} for known in (False, True))
 

@@ -20,6 +20,7 @@ from ...db.isa.forms import Form
 from ...db.isa.instructions import INSTRUCTIONS, WARP, dimensions, sparsity
 from ...db.layout.algebra import NoLayoutError, Sum
 from ...db.layout.fragment import Fragment, Source
+from ...db.layout.sets import claim_sets
 from ..atom import (
     AtomLayout,
     atom_operand,
@@ -30,7 +31,7 @@ from ..atom import (
     tensor_memory,
     why_none,
 )
-from ..importing import Imported, Skipped, claim_sets, wrong
+from ..importing import Imported, Skipped, wrong
 from .header import Header, Struct, TypeName, parse_header, parse_type
 from .traits import Library, Traits, written
 

@@ -20,7 +20,8 @@ import msgspec
 from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import Key
 from ...db.layout.fragment import Fragment, Source
-from ..importing import MAPPINGS, Imported, Skipped, claim_sets, wrong
+from ...db.layout.sets import claim_sets
+from ..importing import MAPPINGS, Imported, Skipped, wrong
 from .child import Child, ChildError, Limits
 from .layout import Places, domain, fragment, named, places
 from .mapping import LibraryEntry, Mapping, read_mapping, shipped
