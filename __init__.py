@@ -54,9 +54,10 @@ from .db import lookup
 from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
 from .db.isa import names
 from .db.isa.instructions import Key
-from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Which, one_or_several, text, whole, word
+from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Tiles, Which, one_or_several, text, whole, word
 from .db.isa.names import select as forms
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
+from .db.layout.tile import Tiling
 from .db.lookup import Fragments, Place, Where
 from .db.rows import Rows, Told
 from .db.store.connection import connect, state
@@ -106,7 +107,7 @@ __all__ = [
         "Summary",
         "Survey",
     ),
-    "Trace",
+    *("Tiles", "Tiling", "Trace"),
     *("UnavailableError", "Where", "Which", "Written", "__version__"),
     *("forms", "measure", "open", "read_file", "shipped_capture", "shipped_mappings", "shipped_names"),
     *("trace", "write_capture", "write_kernels"),
@@ -362,6 +363,7 @@ class Database:
         type: str | Sequence[str] | None = None,
         role: str | None = None,
         instruction: str | None = None,
+        **tiles: Unpack[Tiles],
     ) -> Check:
         """Compare two sources fragment by fragment, or one with the best evidence there is of each of its fragments.
 
@@ -372,20 +374,26 @@ class Database:
         A side is a Source, its name, a library such as ``tilelang-0.1.15``, which is all that was imported of it, or a
         file: a capture, an export, or a table with the first eight columns of ``layout``. The best evidence, ``best``,
         is the corrected document, or what was measured where that refines it or it has no rows; what neither has is in
-        ``unjudged``. The rest says which operands are compared. It has a verdict on each, and reports with
-        ``report(format)``.
+        ``unjudged``. The rest says which operands are compared, and what ``tile`` of many instructions the left side, a
+        file or a Source, claims: its lanes then count the threads of all warps. It has a verdict on each, and reports
+        with ``report(format)``.
         """
         from .db.compare import crosscheck
         from .db.render import report
 
         queries = [Query(shape, type_, role, instruction) for type_ in one_or_several(type) or [None]]
-        lefts = self._side(left)
-        if right is not None and not (isinstance(right, str) and right.lower() == DEFAULT_SOURCE):
-            return crosscheck.diff(lefts, self._side(right), *queries)
+        best = right is None or (isinstance(right, str) and right.lower() == DEFAULT_SOURCE)
         with self.reader.snapshot():
-            return crosscheck.judge(
-                lefts, crosscheck.read_sources(self.reader), *queries, shipped=self.reader.shipped()
-            )
+            lefts = self._side(left)
+            rights = crosscheck.read_sources(self.reader) if right is None or best else self._side(right)
+            if tiling := Tiling.of(**tiles):
+                if lefts[0].name in self.names("source"):
+                    words = f"tiles of {lefts[0].name} are made of its own fragments: name a file that claims some"
+                    raise LanemapError(words)
+                lefts, rights = crosscheck.in_tiles(lefts, rights, tiling)
+            if not best:
+                return crosscheck.diff(lefts, rights, *queries)
+            return crosscheck.judge(lefts, rights, *queries, shipped=self.reader.shipped())
 
     def check(self, against: Sequence[str] = ()) -> Check:
         """Check the structure of every source, and compare documents, imports and captures with each other.
@@ -490,6 +498,7 @@ class Database:
         count: int = 1,
         pitch: int | None = None,
         swizzle: str | None = None,
+        **tiles: Unpack[Tiles],
     ) -> Chain | Chains | Recipes:
         """What follows what, as ``lanemap chain`` says it: how D of one instruction becomes A, B or C of the next.
 
@@ -518,13 +527,17 @@ class Database:
                 follow each other, so that one ``ldmatrix.x4`` loads two B of two registers.
             pitch: bytes from a line of the tile to the next. Default: as many as it has.
             swizzle: how the tile is swizzled: ``none``, ``32B``, ``64B`` or ``128B``.
+            tiles: a ``tile`` of many instructions and its warps, of which each operand takes its own letters.
         """
         from .db.flow.chain import Chains, chain, operand, relabelled
         from .db.flow.recipe import MAJORS, recipes
 
+        names.expect_names(tiles, Tiles.__annotations__)
         start, goal = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
         alone = goal.shape is None
         if not alone and (moved := names.matrix_move(start, goal)):
+            if any(tiles.values()):
+                raise LanemapError("ldmatrix and stmatrix move what one instruction takes: leave the tile out", "tile")
             if transpose or relabel:
                 words = "transpose and relabel are for a D and an A or B: say of what major the tile in memory is"
                 raise LanemapError(words, "major")
@@ -536,6 +549,10 @@ class Database:
             if given:
                 words = f"{name} is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
                 raise LanemapError(words, name)
+        if any(tiles.values()):
+            if alone:
+                raise LanemapError("of a tile name both operands, as in m16n8k16 f32 D m16n8k16 f16 A", "tile")
+            start, goal = replace(start, **tiles), replace(goal, **tiles)
         if alone and start.parameters()["role"] != "D":
             start = replace(start, major=major or start.major)
         else:
@@ -628,14 +645,15 @@ class Database:
 
         ``accumulator`` is the type of C and D of a whole instruction, by default the widest. ``diff`` names two sources
         to mark where they differ. Only ``lanes`` and ``values``, as in ``T0:{a0,a1}``, are coloured, and ``ptx`` labels
-        cells in that style. ``whole`` is all of a large operand, not only what repeats.
+        cells in that style. ``whole`` is all of a large operand, not only what repeats, as a tile always is: thick
+        lines are between its warps.
         """
         from .db.render.picture.compose import draw
         from .db.render.picture.grid import View
 
         query = Query.of(shape, type, role, **which)
         coloured = tuple(names.whole("lane", lane) or 0 for lane in one_or_several(lanes))
-        view = View(coloured, values and text("values", values), ptx, whole, title)
+        view = View(coloured, values and text("values", values), ptx, whole or query.tile is not None, title)
         sides = None if diff is None else [text("source", name) for name in one_or_several(diff)]
         return draw(self.reader, query, view, f"Drawn by lanemap {__version__}", accumulator, sides)
 
@@ -1044,7 +1062,7 @@ def _draw(fragment: Fragment, **how: Any) -> Picture:
     from .db.render.picture.grid import View
 
     fragment.expect_rows()
-    return operand([fragment], View(**how))
+    return operand([fragment], View(**{"whole": fragment.tiling is not None, **how}))
 
 
 def _text(fragments: Fragments, room: int = 80, *, by: str = "element", whole: bool = False) -> str:

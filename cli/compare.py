@@ -1,7 +1,8 @@
 """What sources say of each other: ``lanemap check``, ``diff`` and ``report``."""
 
-from typing import Annotated
+from typing import Annotated, Unpack
 
+from .. import Tiles
 from .app import DISAGREES, OK, app, open_database, opened, write, write_report
 from .options import ReportFormat, argument, source_names
 
@@ -45,17 +46,18 @@ def diff(
     everything: bool = False,
     allow_unjudged: bool = False,
     db: str | None = None,
+    **tiles: Unpack[Tiles],
 ) -> int:
     """Compare a source with another, or with the best evidence.
 
     A file is a capture, an export, or anyone's CSV or Parquet with the first eight columns of layout. Verdicts are:
     identical; relabelled, equal after one renumbering of M, N or K in all operands that share it; refined, exact
     columns within the windows of the other; different; left only and right only; unjudged, where a sparse operand
-    claims no column. Exit code 0 means that all of the
-    left side agrees, 1 that something is different or cannot be judged.
+    claims no column. With --tile a file claims a tile of many instructions, and its lanes count the threads of all
+    warps. Exit code 0 means that all of the left side agrees, 1 that something is different or cannot be judged.
     """
     with open_database(db) as database, opened(output, filter(None, (left, right))) as file:
-        comparison = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction)
+        comparison = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction, **tiles)
         write_report(comparison, format, file, everything=everything)
     return DISAGREES if comparison.unexplained or (comparison.exit_code and not allow_unjudged) else OK
 

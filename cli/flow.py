@@ -9,7 +9,7 @@ from typing import Annotated, Unpack
 
 import typer
 
-from .. import DEFAULT_SOURCE, Database, LanemapError, Query, Which
+from .. import DEFAULT_SOURCE, Database, LanemapError, Query, Tiles, Which
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
 from .options import ChainFormat, Format, Operand, argument, next_words, operand_word, read_text
 
@@ -42,12 +42,14 @@ def chain(
     source: str = DEFAULT_SOURCE,
     format: ChainFormat = ChainFormat.TABLE,
     db: str | None = None,
+    **tiles: Unpack[Tiles],
 ) -> int:
     """Say how D of one instruction becomes A, B or C of the next.
 
-    It shows whether D can be used directly, and otherwise which values move between lanes. Tiles of D are put together,
-    or D is cut, to fit. A table is by register, other formats are by element. Of a D alone, it lists every A and B that
-    it can feed without a move between lanes, also with K renumbered, and of an A, B or C every D that can feed it. Exit
+    It shows whether D can be used directly, and otherwise which values move between lanes. Tiles of D are put
+    together, or D is cut, to fit; with --tile both are of such a tile, and its lanes count the threads of all
+    warps. A table is by register, other formats are by element. Of a D alone, it lists every A and B that it can
+    feed without a move between lanes, also with K renumbered, and of an A, B or C every D that can feed it. Exit
     code 0: no value moves to another lane; 1: some do.
 
     ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
@@ -66,7 +68,15 @@ def chain(
     end = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
     with open_database(db) as database:
         answer = database.chain(
-            start, end, transpose=transpose, relabel=relabel, major=major, count=count, pitch=pitch, swizzle=swizzle
+            start,
+            end,
+            transpose=transpose,
+            relabel=relabel,
+            major=major,
+            count=count,
+            pitch=pitch,
+            swizzle=swizzle,
+            **tiles,
         )
         remark(answer.remarks)
         if format is ChainFormat.CPP:

@@ -295,8 +295,10 @@ def _found(reader: Reader, query: Query, *, dense: bool = False) -> dict[int, Fr
     if dense:
         preferred = prefer_dense(query, found.values())[0].instruction
         found = {number: one for number, one in found.items() if one.instruction == preferred}
-    if tiling := Tiling.of(query.tile, query.warps, query.order, query.contiguous):
-        found = {number: tiled(one, tiling) for number, one in found.items()}
+    if tiling := Tiling.of(**query.tiles):
+        # Beside operands in registers, those in shared memory have no part in it.
+        held = {number: one for number, one in found.items() if not one.tile} or found
+        found = {number: tiled(one, tiling) for number, one in held.items()}
     return dict(sorted(found.items()))
 
 

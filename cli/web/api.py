@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Which
+from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Tiles, Which
 from ... import Query as OperandQuery
 from ..app import encoded
 from ..export import FileFormat
@@ -237,10 +237,11 @@ async def chain(
     count: int = 1,
     pitch: int | None = None,
     swizzle: str | None = None,
+    **tiles: Unpack[Tiles],
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
     options: dict[str, Any] = {"transpose": transpose, "relabel": relabel, "major": major}
-    options |= {"count": count, "pitch": pitch, "swizzle": swizzle}
+    options |= {"count": count, "pitch": pitch, "swizzle": swizzle, **tiles}
     answer = await working(work.chain, form, first, second or None, **options)
     return Response(answer, media_type=CHAIN[form])
 

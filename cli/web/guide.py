@@ -19,6 +19,7 @@ _ORDER = (
     *(
         "look-up",
         "draw",
+        "tiles",
         "fuse",
         "reduce",
         "load-and-store",

@@ -65,9 +65,9 @@ class Links(NamedTuple):
         """The address of the page of a fragment or an instruction."""
         return self.page(page_of(self.survey, named, **parameters))
 
-    def picture(self, key: Key, source: str | None, form: str) -> str:
+    def picture(self, key: Key, source: str | None, form: str, **parameters: object) -> str:
         """The address of a fragment's picture as a file."""
-        *folders, role = (of := page_of(self.survey, key, source=source)).path
+        *folders, role = (of := page_of(self.survey, key, source=source, **parameters)).path
         return "/picture" + of._replace(path=(*folders, f"{role}.{form}")).address
 
     def variant(self, key: Key) -> str:

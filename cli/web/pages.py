@@ -162,11 +162,19 @@ async def compare_file(working: Working, against: str = DEFAULT_SOURCE) -> Respo
 
 
 @router.get("/picture/{instruction}/{shape}/{type}/{role}.{form}")
-def picture(survey: Surveyed, named: NamedOperand, form: str) -> Response:
+def picture(
+    survey: Surveyed,
+    named: NamedOperand,
+    form: str,
+    tile: str | None = None,
+    warps: str | None = None,
+    order: str | None = None,
+    contiguous: bool = False,
+) -> Response:
     """The picture of an operand as a file."""
     if form not in _PICTURES:
         raise HTTPException(404, f"no picture format {form!r}: choose from {', '.join(_PICTURES)}")
-    drawn = survey.shown(*named).draw()
+    drawn = survey.shown(*named).tiled(tile, warps, order, contiguous).draw()
     return Response(getattr(drawn, form)(), media_type=_PICTURES[form])
 
 

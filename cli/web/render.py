@@ -99,7 +99,8 @@ _MOST = 6000
 
 #: What a drawing depends on, whatever the fragment is called.
 _LAYOUT = attrgetter(
-    *("digest", "role", "windowed", "registers", "register_bits", "slots", "threads", "dimensions", "computations")
+    *("digest", "role", "windowed", "registers", "register_bits", "slots", "threads", "dimensions", "computations"),
+    "tiling",
 )
 
 
@@ -148,8 +149,11 @@ def matrix(fragment: Fragment, lane: int | None = None, axes: str | None = None)
 
     ``axes``: what its rows and columns count in the picture that it is a part of, if not what they do by themselves.
     """
-    grids = [grid for (grid,) in drawing.by_element([fragment], drawing.View())]
-    return [_table(fragment, grid, lane, axes=axes) for grid in grids] if _cells(*grids) <= _MOST else []
+    for whole in [True, False] if fragment.tiling else [False]:  # a large tile as what repeats
+        grids = [grid for (grid,) in drawing.by_element([fragment], drawing.View(whole=whole))]
+        if _cells(*grids) <= _MOST:
+            return [_table(fragment, grid, lane, axes=axes) for grid in grids]
+    return []
 
 
 def register_file(fragment: Fragment, lane: int | None = None) -> str:

@@ -33,6 +33,7 @@ from ... import (
     Rows,
     Source,
     Survey,
+    Tiles,
 )
 from ...db.errors import refusal
 from ...db.flow import recipe, reduction
@@ -241,10 +242,24 @@ def _best(survey: Survey, operand: Key) -> Fragment:
     return survey.shown(min(survey.operands[operand], key=lambda key: wanted not in (key.major, key.qualifiers)))
 
 
-def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
-    """Matrix and register file, the formula, the sources, the notations, and where values come from and go to."""
+def operand(
+    at: At,
+    named: NamedOperand,
+    lane: int | None = None,
+    tile: str | None = None,
+    warps: str | None = None,
+    order: str | None = None,
+    contiguous: bool = False,
+) -> Facts:
+    """Matrix and register file, the formula, the sources, the notations, and where values come from and go to.
+
+    Of a ``tile`` of many instructions it is the operand of the tile.
+    """
     (key, source), survey, links = named, at.survey, at.links
-    fragment = survey.shown(key, source)
+    atom = survey.shown(key, source)
+    tiles: Tiles = {"tile": tile, "warps": warps, "order": order, "contiguous": contiguous}
+    fragment = atom.tiled(**tiles)
+    described = {name: value or None for name, value in tiles.items()}  # a form also sends the fields that are empty
     every = (candidate for candidate, operands in survey.products.items() if key.operand in operands)
     whole = min(every, key=lambda candidate: candidate.type != key.type)
     rows = fragment.has_rows
@@ -252,22 +267,23 @@ def operand(at: At, named: NamedOperand, lane: int | None = None) -> Facts:
     drawn = remembered(matrix, (like, fragment.qualifiers, lane), fragment, lane) if rows else []
     there, back = remembered(_formulas, like, fragment)
     return {
-        "title": str(key),
+        "title": str(fragment),
         "key": key,
+        "tiles": described,
         "product": whole,
         "fragment": fragment,
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
         "reductions": remembered(_reductions, (like, key, fragment.source), fragment) if rows else [],
-        "formulas": [*filter(None, (fragment.citation.formula or there, back))],
-        "recipes": remembered(_recipes, (like, key, fragment.source), at.database, fragment) if rows else [],
-        "feeds": remembered(_feeds, (ref(survey), like), survey, fragment) if rows and key.role == "D" else [],
+        "formulas": [*filter(None, ((not fragment.tiling and fragment.citation.formula) or there, back))],
+        "recipes": remembered(_recipes, (alike(atom), key, fragment.source), at.database, atom) if rows else [],
+        "feeds": remembered(_feeds, (ref(survey), alike(atom)), survey, atom) if rows and key.role == "D" else [],
         "address": at.address,
         "preview": at.base + links.picture(key, source, "png")[1:] if at.base and drawn else "",
         "source": source,
         "lane": _expect_lane(fragment, [fragment], lane),
-        "lane_page": lambda number: links.of(key, source=source, lane=number),
+        "lane_page": lambda number: links.of(key, source=source, lane=number, **described),
     }
 
 
@@ -277,7 +293,7 @@ def _notations(fragment: Fragment) -> list[dict[str, Any]]:
     for name, entry in NOTATIONS.items():
         text = reason = ""
         try:
-            written = notation.express(name, fragment, fragment.key.identifier)
+            written = notation.express(name, fragment)
             text = written if len(written) <= _TEXT else ""
         except LanemapError as error:
             reason = str(error)

@@ -220,12 +220,12 @@ def check(database: Database, form: str, against: list[str]) -> str | bytes:
     return _report(database.check(against), form)
 
 
-def diff(database: Database, form: str, left: str, right: str, which: Mapping[str, str | None]) -> str | bytes:
+def diff(database: Database, form: str, left: str, right: str, which: Mapping[str, Any]) -> str | bytes:
     """The report of ``Database.diff`` of two sources, or of one and ``best``."""
     return _report(database.diff(database.source(left), _right(database, right), **which), form)
 
 
-def diff_file(database: Database, form: str, file: Path, against: str, which: Mapping[str, str | None]) -> str | bytes:
+def diff_file(database: Database, form: str, file: Path, against: str, which: Mapping[str, Any]) -> str | bytes:
     """The same of a file and a source."""
     with chdir(file.parent):  # so that nothing said of it names the folder
         sent = replace(read_file(file.name), name=file.name)

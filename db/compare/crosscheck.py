@@ -14,6 +14,7 @@ from ..errors import AbsentError, LanemapError
 from ..isa.instructions import INSTRUCTIONS, Key, instruction
 from ..isa.not_found import source_names
 from ..layout.fragment import Fragment, Source
+from ..layout.tile import Tiling, claimed, tiled
 from ..lookup import ERRATA, Query, choose, in_order, read_fragments
 from ..rows import Rows, Tabular
 from ..store.reader import Reader
@@ -177,6 +178,18 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
             shared = f"of {request} in common" if request else f"in common ({examples})"
             raise AbsentError(f"nothing to compare: {sides} have no fragment {shared}")
     return _only(comparisons, queries)
+
+
+def in_tiles(lefts: Sequence[Source], rights: Sequence[Source], tiling: Tiling) -> tuple[list[Source], list[Source]]:
+    """Sources that claim tiles on the left, and tiles of what others have of the same operands.
+
+    Raises:
+        LanemapError: an operand has no such tiles.
+    """
+    keys = {fragment.key for source in lefts for fragment in source.fragments}
+    claiming = [replace(left, fragments=[claimed(each, tiling) for each in left.fragments]) for left in lefts]
+    of = [[tiled(each, tiling) for each in right.fragments if each.key in keys] for right in rights]
+    return claiming, [replace(right, fragments=its) for right, its in zip(rights, of, strict=True)]
 
 
 def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query, shipped: Collection[str] = ()) -> Check:

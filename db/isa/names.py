@@ -43,18 +43,27 @@ _ROLES = {role.lower(): role for role in ROLES}
 _VENDORS = [name for name in VENDORS if name]
 
 
-class Which(TypedDict, total=False):
+class Tiles(TypedDict, total=False):
+    """What describes a tile: its shape, how many warps make it, their numbers, and where their instructions are.
+
+    ``tile`` is as in ``m64n64k32``, ``warps`` along M and N, as in ``2x2``, ``order`` the axis along which warps are
+    numbered first, m or n, and ``contiguous`` says that the instructions of a warp are neighbours. See ``Tiling``.
+    """
+
+    tile: str | None
+    warps: str | None
+    order: str | None
+    contiguous: bool | None
+
+
+class Which(Tiles, total=False):
     """What tells operands of one shape, type and role apart, and the source.
 
     ``instruction`` is ``mma`` or ``mma.sp``; by default the dense one where both have the operand. ``vendor`` is
     ``nvidia`` or ``amd``, where both have it. ``major`` is ``row`` or ``col`` where there are both (m8n8k4 with f16),
     ``selector`` the sparsity selector of E, and ``qualifiers`` those of a matrix move, as in ``x4.trans``; by default
     all, told apart by columns of these names. ``source`` is by default ``best``: of each fragment the best evidence,
-    see ``lookup.choose``; ``all`` is every source.
-
-    ``tile`` is that of many instructions, as in ``m64n64k32``, ``warps`` how many make it along M and N, as in ``2x2``,
-    ``order`` the axis along which warps are numbered first, and ``contiguous`` says that the instructions of a warp are
-    neighbours. See ``Tiling``.
+    see ``lookup.choose``; ``all`` is every source. For the tile of many instructions see ``Tiles``.
     """
 
     instruction: str | None
@@ -63,10 +72,6 @@ class Which(TypedDict, total=False):
     qualifiers: str | None
     source: str | None
     vendor: str | None
-    tile: str | None
-    warps: str | None
-    order: str | None
-    contiguous: bool | None
 
 
 @dataclass(frozen=True)
@@ -301,6 +306,11 @@ class Query:
         layouts = (self.token("layouts") or "").split(".")
         roles = "AB" if len(layouts) == 2 else [(self.token("role") or "").upper()]
         return dict(zip(roles, layouts, strict=False)).get(role) or None
+
+    @property
+    def tiles(self) -> Tiles:
+        """The tile that it asks for."""
+        return {"tile": self.tile, "warps": self.warps, "order": self.order, "contiguous": self.contiguous}
 
     def type_named(self, role: str) -> str | None:
         """The type of an operand, where the name has those of all operands; that of E is the type of A."""

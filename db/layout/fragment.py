@@ -256,6 +256,26 @@ class Fragment(instructions.Slots):
             return int(self.elements["computation"].max(initial=1))
         return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
 
+    def tiled(
+        self, tile: str | None, warps: str | None = None, order: str | None = None, contiguous: bool | None = None
+    ) -> Fragment:
+        """The operand of a tile of many such instructions over several warps. See ``Tiling`` for what describes one.
+
+        Without a tile it is this one.
+
+        Raises:
+            LanemapError: see ``tile.tiled``.
+        """
+        from .tile import Tiling, tiled
+
+        tiling = Tiling.of(tile, warps, order, contiguous)
+        return tiled(self, tiling) if tiling else self
+
+    @property
+    def identifier(self) -> str:
+        """That of the key, and of a tile what it is made of."""
+        return self.key.identifier + (f"_{self.tiling.identifier}" if self.tiling else "")
+
     @property
     def copies(self) -> int:
         """How often each element is held: in a tile by all warps that differ along another axis."""

@@ -38,9 +38,9 @@ class Tiling(NamedTuple):
 
     @classmethod
     def of(
-        cls, tile: str | None, warps: str | None = None, order: str | None = None, contiguous: bool | None = None
+        cls, tile: str | None = None, warps: str | None = None, order: str | None = None, contiguous: bool | None = None
     ) -> "Tiling | None":
-        """The tiling that a request describes; None where it names no tile.
+        """The tiling that a request describes; None where it names no tile, or an empty one as a form does.
 
         >>> Tiling.of("64x64", "2x2")
         Tiling(shape='m64n64', warps=(2, 2), order='m', contiguous=False)
@@ -48,7 +48,7 @@ class Tiling(NamedTuple):
         Raises:
             LanemapError: a word is not understood, or says something of a tile that is not named.
         """
-        if tile is None:
+        if not tile:
             for name, given in (("warps", warps), ("order", order), ("contiguous", contiguous)):
                 if given:
                     raise LanemapError(f"{name} are of a tile: name it, as in m64n64k32", "tile")
@@ -62,6 +62,16 @@ class Tiling(NamedTuple):
             words = "write m or n, along which warps count first, and maybe the axes of their instructions, as in nkn"
             raise LanemapError(f"order {order!r}: {words}", "order")
         return cls(shape, (int(counts[1]), int(counts[2])), axes, bool(contiguous))
+
+    @property
+    def identifier(self) -> str:
+        """A name that is a part of one in C++, Python and MLIR.
+
+        >>> Tiling("m64n64", (2, 2), "n").identifier
+        'm64n64_2x2_n'
+        """
+        order = [self.order] if self.order != "m" else []
+        return "_".join([self.shape, "x".join(map(str, self.warps)), *order, *["contiguous"] * self.contiguous])
 
     def __str__(self) -> str:
         order = f", in the order {self.order}" if self.order != "m" else ""
@@ -193,6 +203,13 @@ def _placed(atom: Fragment, held: Iterable[Piece]) -> Iterator[tuple[int, ...]]:
                     yield thread, first + reg, slot, down + row, across + col, across + last, computation
 
 
+def claimed(fragment: Fragment, tiling: Tiling) -> Fragment:
+    """What claims to be the operand of a tile, such as a table whose lanes count the threads of all warps."""
+    atom = Fragment.of(fragment.key, None, fragment.status)
+    grid(tiling, atom.shape)
+    return replace(fragment, threads=prod(tiling.warps) * atom.threads, tiling=tiling, atom=atom)
+
+
 def of_threads(fragment: Fragment) -> dict[str, range]:
     """The ranges of what names threads: ``thread`` in the group of all, its ``warp``, and its ``lane`` in the warp."""
     lanes = (fragment.atom or fragment).threads
@@ -207,6 +224,10 @@ def threads_at(fragment: Fragment, **named: int) -> list[int]:
         for thread in range(fragment.threads)
     )
     return [thread for thread, its in numbers if named.items() <= its.items()]
+
+
+#: What is said of a place in a tile.
+IN_TILE = ("lane", "thread", "warp", "rep_m", "rep_n", "rep_k")
 
 
 def in_tile(fragment: Fragment, thread: Any, reg: Any) -> dict[str, Any]:

@@ -11,7 +11,8 @@ def facts(fragment: Fragment) -> dict[str, str]:
     """All facts by label, in the order in which they are shown, without those that the source does not give.
 
     ``operand`` names the fragment with its size, ``per lane`` counts registers and slots, ``in memory`` bytes. Then
-    come where the source has it from, what was done to it, and last its ``formula``, which may have several lines.
+    come where the source has it from, what was done to it, and last its ``formula``, which may have several lines. The
+    formula of one instruction is none of a tile.
     """
     cited, part = fragment.citation, part_of_slot(fragment)
     narrow = f", of which {part}" if part else ""
@@ -30,7 +31,7 @@ def facts(fragment: Fragment) -> dict[str, str]:
         "mended": cited.mended,
         "erratum": cited.erratum,
         "evidence": cited.evidence,
-        "formula": cited.formula,
+        "formula": None if fragment.tiling else cited.formula,
     }
     return {label: text for label, text in texts.items() if text}
 
@@ -104,7 +105,8 @@ def heading(fragment: Fragment) -> str:
 
 def name(fragment: Fragment) -> str:
     """The operand that a fragment belongs to, without its major and selector."""
-    return str(fragment.key._replace(major=None, selector=None))
+    tile = [str(fragment.tiling)] if fragment.tiling else []
+    return ", ".join([str(fragment.key._replace(major=None, selector=None)), *tile])
 
 
 def size(fragment: Fragment) -> str:

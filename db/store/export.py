@@ -22,6 +22,7 @@ from ..errors import LanemapError
 from ..isa.instructions import instruction
 from ..isa.types import TYPES
 from ..layout.fragment import UNTOLD_WINDOWS, Element, Fragment, Source, element_type
+from ..layout.tile import IN_TILE, in_tile
 from ..text import grouped
 from .files import folder_atomically
 from .reader import COLUMNS, Reader
@@ -54,6 +55,7 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
     """The rows of fragments, at least one of which has some: text as dictionaries, numbers as int32.
 
     ``col_last`` is null where a source leaves open whether a column is exact or the first of a window.
+    In a tile ``lane`` is that of a warp, and more columns say which thread it is, and which instruction of its warp.
     For types that only imports have, there is a column ``bits`` with their width, and for unknown instructions a column
     ``slots`` with the slots of a register.
     """
@@ -75,6 +77,13 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
     for name in ("selector", "first_bit"):
         columns[name] = pa.array([getattr(fragment, name) for fragment in fragments], pa.int32()).take(of_row)
     chosen = {name: columns[name] for name in COLUMNS}
+    if any(fragment.tiling for fragment in fragments):
+        places = [in_tile(one, *(one.table[name].astype(np.int32) for name in ("lane", "reg"))) for one in fragments]
+        for name in IN_TILE:
+            of = [place.get(name, np.full(count, -1)) for place, count in zip(places, counts, strict=True)]
+            values = np.concatenate(of).astype(np.int32)
+            if (values >= 0).any():
+                chosen[name] = pa.array(np.ma.MaskedArray(values, values < 0))
     if any(fragment.type not in TYPES for fragment in fragments):
         bits = [None if fragment.type in TYPES else len(fragment.occupied_bits) for fragment in fragments]
         chosen["bits"] = pa.array(bits, pa.int32()).take(of_row)

@@ -23,7 +23,7 @@ from ...db.layout.fragment import Fragment, Source
 from ...db.layout.sets import claim_sets
 from ..importing import MAPPINGS, Imported, Skipped, wrong
 from .child import Child, ChildError, Limits
-from .layout import Places, domain, fragment, named, places
+from .layout import Places, domain, fragment, in_tile, named, places
 from .mapping import LibraryEntry, Mapping, read_mapping, shipped
 
 #: The limits of one task, with the import of its library, and of all tasks of a mapping.
@@ -87,6 +87,8 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
     tasks, refused = [], [Skipped(*pair) for pair in read.refused]
     for entry in read.entries:
         try:
+            claims = tuple(claim for pattern in entry.claims for claim in in_tile(pattern))
+            entry = msgspec.structs.replace(entry, claims=claims)
             tasks.append((entry, _task(entry, read.path)))
         except LanemapError as error:
             refused.append(Skipped(entry.name, str(error)))

@@ -5,12 +5,13 @@ A claim cuts its operand out of that.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
@@ -18,6 +19,7 @@ from ...db.isa import instructions as table
 from ...db.isa.instructions import Key, Operand
 from ...db.layout.algebra import parse_strided, span
 from ...db.layout.fragment import Citation, Fragment, address_lanes, elements
+from ...db.layout.tile import Tiling, pieces
 from .. import catalogue
 from ..atom import thread_value
 from .mapping import Claim, LibraryEntry
@@ -54,6 +56,37 @@ def size(claim: Claim, type_: str) -> Operand:
     if claim.role not in table.PARTIAL_ROLES and of.size != stored * table.copies(*key[:4]):
         raise LanemapError(f"{key} does not fill the registers of {of.threads} threads: correct the shape or repeat")
     return of
+
+
+def in_tile(claim: Claim) -> Iterator[Claim]:
+    """The claim on the operand of each instruction of its tile.
+
+    Raises:
+        LanemapError: see ``Tiling.of`` and ``grid``.
+    """
+    tiling = Tiling.of(claim.tile or None, claim.warps or None, claim.order or None, claim.contiguous)
+    if tiling is None:
+        yield claim
+        return
+    of = size(claim, claim.types.split()[0])
+    axes, shape, extents = table.instruction(claim.instruction).axes[claim.role], claim.shape, _extents(claim)
+    extents = extents[::-1] if claim.turned else extents
+    if table.instruction(claim.instruction).moves:
+        axes, shape = "mn", "m{}n{}".format(*extents)
+    for piece in pieces(tiling, shape, axes, extents):
+        copy = sum(number for axis, number in tiling.warp(piece.warp).items() if axis not in axes)
+        if claim.copy in (None, copy):
+            begin = (piece.col, piece.row) if claim.turned else (piece.row, piece.col)
+            yield structs.replace(
+                claim,
+                tile="",
+                warps="",
+                order="",
+                contiguous=False,
+                origin=(claim.origin[0] + begin[0], claim.origin[1] + begin[1]),
+                first=claim.first + piece.number * _values(claim, of),
+                thread=claim.thread + piece.warp * of.threads,
+            )
 
 
 def domain(entry: LibraryEntry) -> list[int] | None:

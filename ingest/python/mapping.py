@@ -6,7 +6,6 @@ A file has keys of its own (``Mapping``) and tables ``[[entry]]`` (``LibraryEntr
 
 import tomllib
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,22 +22,6 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 16)]
 
 class _Known(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of a file, all of whose keys are known."""
-
-
-class Repeat(_Known, frozen=True):
-    """How a claim repeats over a tile of several instructions or warps.
-
-    Attributes:
-        times: how often.
-        origin: by how many cells on the entry's axes each repetition is further.
-        first: by how many values of a thread.
-        thread: by how many threads.
-    """
-
-    times: Annotated[int, msgspec.Meta(ge=1, le=16)]
-    origin: tuple[Count, Count] = (0, 0)
-    first: Count = 0
-    thread: Count = 0
 
 
 class Claim(_Known, frozen=True):
@@ -62,7 +45,12 @@ class Claim(_Known, frozen=True):
         first_bit: the lowest bit of its slot that an element occupies, if it does not fill it. Default: not claimed.
         logical: whether a sparse A counts the columns of the whole A, not the stored ones.
         set: the claim set, if it is not that of the entry.
-        repeat: where else in the tile the same is claimed: every combination of these steps.
+        tile: what else is claimed, as in ``m64n64k32``: the operand of every instruction of such a tile; of a move M
+            are its rows. See ``Tiling``.
+        warps: how many make the tile along M and N, as in ``2x2``.
+        order: the axis along which warps are numbered first, and those along which their instructions are.
+        contiguous: whether the instructions of a warp are neighbours.
+        copy: which of the warps that hold the same is claimed. Default: all.
     """
 
     shape: str
@@ -82,21 +70,11 @@ class Claim(_Known, frozen=True):
     first_bit: Count | None = None
     logical: bool = False
     set: str = ""
-    repeat: Annotated[tuple[Repeat, ...], msgspec.Meta(max_length=4)] = ()
-
-    @property
-    def repeated(self) -> Iterator["Claim"]:
-        """The claim on each operand of its tile."""
-        for at in product(*(range(step.times) for step in self.repeat)):
-            steps = [*zip(at, self.repeat, strict=True)]
-            down, along = (sum(n * step.origin[axis] for n, step in steps) for axis in (0, 1))
-            yield msgspec.structs.replace(
-                self,
-                repeat=(),
-                origin=(self.origin[0] + down, self.origin[1] + along),
-                first=self.first + sum(n * step.first for n, step in steps),
-                thread=self.thread + sum(n * step.thread for n, step in steps),
-            )
+    tile: str = ""
+    warps: str = ""
+    order: str = ""
+    contiguous: bool = False
+    copy: Count | None = None
 
     @property
     def turned(self) -> bool:
@@ -220,8 +198,7 @@ def read_mapping(path: Path) -> Mapping:
             if not entry.module and not entry.adapter:
                 entry = msgspec.structs.replace(entry, module=head.module)
             entry.check()
-            claims = tuple(claim for pattern in entry.claims for claim in pattern.repeated)
-            entries.append(msgspec.structs.replace(entry, claims=claims))
+            entries.append(entry)
         except LanemapError as error:
             name = f" ({record['name']})" if isinstance(record, dict) and "name" in record else ""
             refused.append((f"entry {number}{name}", str(error)))

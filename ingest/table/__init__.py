@@ -15,7 +15,8 @@ only register may be as wide as its slots need; its threads are the next power o
 
 Instead of reg and slot there may be a column ``value``, which counts the slots of a lane's registers. A column
 ``move``, such as ``ldmatrix.x4``, says that row and col are where the 16 bytes begin whose address the lane passes. A
-column ``origin`` says where a row comes from.
+column ``origin`` says where a row comes from. A column ``thread`` counts the threads of a tile's warps, of which a lane
+is then one of a warp.
 
 A dataset that Lanemap exported is read as one table, if all its files are unchanged.
 """
@@ -118,6 +119,8 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
     for rows in groups:
         key = {column: text.values[text.codes[rows[0]]] for column, text in texts.items()}
         numbers = {column: values[rows] for column, values in columns.numbers.items()}
+        if numbers["thread"].count() == len(rows):  # of a tile, in which a lane is that of a warp
+            numbers["lane"] = numbers["thread"]
         found_in = list(dict.fromkeys(origins.values[code] for code in np.unique(origins.codes[rows])))
         if key["instruction"] in instructions.INSTRUCTIONS and not columns.sealed:
             try:

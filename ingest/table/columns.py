@@ -26,6 +26,7 @@ TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers"
 NUMBERS = (
     *("lane", "reg", "slot", "row", "col", "col_last", "computation", "selector"),
     *("bits", "slots", "value", "first_bit"),
+    *("thread", "warp", "rep_m", "rep_n", "rep_k"),
 )
 #: The columns that a table may have instead of registers and slots.
 _PLACES = ("value", "move")

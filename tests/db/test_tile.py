@@ -169,7 +169,6 @@ def test_sparse_and_scaled_operands_repeat(database, name):
         ("m16n8k16 f16 D", {"tile": "m64n64", "order": "k"}, "write m or n"),
         ("m16n8k16 f16 D", {"tile": "m64n64", "order": "nmm"}, "write m or n"),
         ("m16n8k16 f16 D", {"tile": "n64m64"}, "write it like m64n64k32"),
-        ("m16n8k16 f16 D", {"tile": ""}, "write it like m64n64k32"),
         ("m16n8k16 f16 D", {"warps": "2x2"}, "warps are of a tile: name it"),
         ("m16n8k16 f16 D", {"contiguous": True}, "contiguous are of a tile: name it"),
         ("m16n8k16 f16 D", {"tile": "m1024n8", "warps": "64x1"}, "are 2048 threads: a block has 1024"),
@@ -183,3 +182,47 @@ def test_sparse_and_scaled_operands_repeat(database, name):
 def test_what_no_tile_is_says_what_would_be_right(database, operand, which, words):
     with pytest.raises(lanemap.LanemapError, match=words):
         database.operand(lanemap.Query.parse(operand, **which))
+
+
+def test_a_file_that_claims_a_tile_is_compared(database, tmp_path):
+    """As it is exported, and with one element elsewhere, another order of the warps, or read as one instruction."""
+    named = {"tile": "m32n32k32", "warps": "2x2", "order": "n"}
+    query = lanemap.Query.parse("m16n8k16 f16 D", instruction="mma", **named)
+    for form in ("csv", "parquet"):
+        database.export(tmp_path / f"d.{form}", query=query)
+        assert database.diff(tmp_path / f"d.{form}", **named).exit_code == 0
+    (result,) = database.diff(tmp_path / "d.csv", **named | {"order": "m"}).results
+    assert "lanes are exchanged: left 32 is 64" in result.words
+    assert database.diff(tmp_path / "d.csv").exit_code == 1
+    lines = (tmp_path / "d.csv").read_text().splitlines()
+    place = {name: at for at, name in enumerate(lines[0].split(","))}
+    row = lines[7].split(",")
+    row[place["row"]] = str(int(row[place["row"]]) + 1)
+    (tmp_path / "wrong.csv").write_text("\n".join([*lines[:7], ",".join(row), *lines[8:]]) + "\n")
+    (result,) = database.diff(tmp_path / "wrong.csv", **named).results
+    assert result.difference.count == 1
+    with pytest.raises(lanemap.LanemapError, match="name a file that claims some"):
+        database.diff("ptx-isa-9.4", **named)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [("ldmatrix", "m16n8k16 f16 A", "leave the tile out"), ("m16n8k16 f32 D", None, "name both operands")],
+)
+def test_a_chain_of_tiles_has_two_operands(database, first, second, words):
+    chain = database.chain("m16n8k16 f32 D", "m16n8k16 f16 A", tile="m64n32k32", warps="4x1")
+    assert not chain.moves_values
+    moved = database.chain("m16n8k16 f32 D", "m16n8k16 f16 A", tile="m64n32k32", warps="2x2")
+    assert moved.moves_values  # half of the columns are with the other warp
+    with pytest.raises(lanemap.LanemapError, match=words):
+        database.chain(first, second, tile="m64n32k32", warps="4x1")
+
+
+def test_thick_lines_are_between_warps(database):
+    """As many as there are borders of the instructions of other warps."""
+    picture = database.draw("m16n8k16", "f16", "D", tile="m32n32", warps="2x2")
+    walls = [box.cell.walls for box in picture.body.boxes]
+    assert len(walls) == 32 * 16  # all of it, though its rows repeat
+    assert [sum(wall[at] for wall in walls) for at in (0, 1)] == [3 * 32, 16]
+    alone = database.draw("m16n8k16", "f16", "D")
+    assert not any(any(box.cell.walls) for box in alone.body.boxes)

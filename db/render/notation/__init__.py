@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from ...errors import LanemapError
 from ...isa.forms import Form, forms
 from ...isa.instructions import Key, undecided
+from ...isa.spelling import atom
 from ...layout.fragment import Fragment
 from ...store.files import opened
 from ...text import grouped
@@ -63,7 +64,7 @@ def express(name: str, fragment: Fragment, called: str | None = None) -> str:
 
     if not fragment.has_rows:
         raise RefusedError(f"{fragment} has no rows: it is {fragment.status}")
-    return writer.compose(fragment, called or fragment.key.identifier)
+    return writer.compose(fragment, called or fragment.identifier)
 
 
 class Export(NamedTuple):
@@ -113,7 +114,7 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
     but_for_scales = grouped(by_key.values(), lambda each: each.key._replace(qualifiers=undecided(each.qualifiers)))
     for key, alike in but_for_scales.items():
         whole = replace(alike[0], qualifiers=key.qualifiers) if len(alike) > 1 else alike[0]
-        text = writer.joined(alike, whole.key.identifier) if writer.joined and len(alike) > 1 else None
+        text = writer.joined(alike, whole.identifier) if writer.joined and len(alike) > 1 else None
         for shown, several in [(whole, alike)] if text else [(fragment, [fragment]) for fragment in alike]:
             try:
                 texts.append(headed(_describe(shown, version), text or express(name, shown)))
@@ -126,10 +127,13 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
     if writer.instruction:
         products = (form for form in forms() if form.d)
         complete = (form for form in products if all(form.key(role) in expressed for role in "ABCD"))
-        for called, same in grouped(complete, _called).items():
+        for form_name, same in grouped(complete, _called).items():
             operands = {role: expressed[same[0].key(role)] for role in "ABCD"}
+            called = "_".join([form_name, *(tiling.identifier for tiling in [operands["D"].tiling] if tiling)])
             try:
-                texts.append(headed((form.mnemonic for form in same), writer.instruction(called, operands)))
+                texts.append(
+                    headed((form.mnemonic for form in same), writer.instruction(called, operands, atom(same[0])))
+                )
             except RefusedError as error:
                 refused.append(error)
     return Export(writer.before + writer.between.join(texts) + writer.after, refused)

@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...isa.instructions import WARP, dimensions, instruction
+from ...isa.instructions import AXES, WARP, dimensions, instruction
 from ...isa.shared import BoundingBox, Tile
 from ...isa.types import TYPES
 from ...layout.algebra import MOST_CASES, Array, NotASumError, Sum, as_cases, as_sum, bits, span
 from ...layout.digits import Digit, quotients
 from ...layout.fragment import Fragment
 from ...layout.shared import places, shared, strides, swizzle
+from ...layout.tile import Tiling, grid
 from .table import RefusedError, Writer, bits_of, cells, inverse, refusal, sum_of, table
 
 _PLACE = ("lane", "value")
@@ -240,12 +241,18 @@ def _digits(fragment: Fragment, counted: Array) -> tuple[tuple[Digit, ...], ...]
 
 
 def _alias(name: str, modes: Sequence[Sequence[Digit]]) -> str:
-    opening = f"using {name} = Layout<"
-    shape = _tuple("Shape ", [_tuple("Shape ", [_integer(digit.size) for digit in mode] or ["_1"]) for mode in modes])
+    opening = f"using {name} = "
+    return f"{opening}{_layout(modes, ' ' * len(f'{opening}Layout<'))};\n"
+
+
+def _layout(modes: Sequence[Sequence[Digit]], indent: str = "") -> str:
+    """CuTe's layout of these modes, on two lines where the second one has an indent."""
+    word, gap = ("Shape ", f"\n{indent}") if indent else ("Shape", "")
+    shape = _tuple(word, [_tuple(word, [_integer(digit.size) for digit in mode] or ["_1"]) for mode in modes])
     stride = _tuple(
         "Stride", [_tuple("Stride", [_integer(digit.weight) for digit in mode] or ["_0"]) for mode in modes]
     )
-    return f"{opening}{shape},\n{' ' * len(opening)}{stride}>;\n"
+    return f"Layout<{shape},{gap}{stride}>"
 
 
 def _integer(number: int) -> str:
@@ -258,12 +265,16 @@ def _tuple(word: str, parts: Sequence[str]) -> str:
     return f"{word}<{','.join(parts)}>" if len(parts) > 1 else parts[0]
 
 
-def traits(name: str, operands: Mapping[str, Fragment]) -> str:
+def traits(name: str, operands: Mapping[str, Fragment], atom: str) -> str:
     """The members of CuTe's MMA_Traits of an instruction as a struct, given the aliases of its operands A, B, C and D.
+
+    Of a tile it is the ``TiledMMA`` of the atom: the aliases are its layouts of thread and value.
 
     Raises:
         RefusedError: CuTe has no name for a type, or the operands differ where CuTe has one layout or ThrID.
     """
+    if tiling := operands["D"].tiling:
+        return _tiled_mma(name, tiling, operands["D"].shape, atom)
     a, c, d = (operands[role] for role in "ACD")
     if c.digest != d.digest or c.slots != d.slots:
         raise RefusedError(f"{name}: CuTe has one layout for C and D, whose rows differ")
@@ -283,6 +294,24 @@ def traits(name: str, operands: Mapping[str, Fragment]) -> str:
     ]
     body = "".join(f"  using {line};\n" for line in lines)
     return f"struct {name} {{\n{body}}};\n"
+
+
+def _tiled_mma(name: str, tiling: Tiling, shape: str, atom: str) -> str:
+    if sorted("mnk", key=f"{tiling.order[1:]}mnk".index) != [*"mnk"]:
+        raise RefusedError(f"{name}: CuTe counts the instructions of a warp along M, then N, then K: {tiling.order[0]}")
+    if not atom:
+        raise RefusedError(f"{name}: CuTe has no atom of it")
+    (m, n), sizes, permuted = tiling.warps, dict(AXES.findall(shape)), []
+    for axis, (warps, times) in grid(tiling, shape).items():
+        size = int(sizes[axis])
+        modes = [Digit(1, size, 1), Digit(1, warps, size * times), Digit(1, times, size)]
+        neighbours = tiling.contiguous and warps > 1 and times > 1
+        permuted.append(_layout([modes]) if neighbours else _integer(size * warps * times))
+    # By M first, or by N first.
+    stride = (1, m, 0) if tiling.order[0] == "m" else (n, 1, 0)
+    warps_ = _layout([[Digit(1, size, weight)] for size, weight in zip((m, n, 1), stride, strict=True)])
+    first = "// Include <cute/atom/mma_atom.hpp> before this.\n"
+    return first + f"using {name}_tiled_mma = TiledMMA<MMA_Atom<{atom}>, {warps_},\n    Tile<{', '.join(permuted)}>>;\n"
 
 
 def linear(fragment: Fragment, name: str) -> str:
@@ -322,18 +351,19 @@ class _Encoding(NamedTuple):
     Along the inner axis (columns, or rows of B) a lane holds ``width`` elements, two in C and D, and the four lanes of
     a quad follow each other; along the outer axis eight quads do. A lane counts its elements along the inner axis, then
     through the blocks of eight within the height of the instruction, then through the blocks of the inner axis, then
-    through the rest of the outer one. The warps of version 3, which is wgmma, follow each other down the rows.
-    ``shape`` is that of the instruction, ``operand`` 0 for A, 1 for B and None for C and D.
+    through the rest of the outer one. The instructions of ``warps``, along M and N, alternate; warps are counted along
+    N first, but those of version 3, which is wgmma, along M. ``shape`` is that of the instruction, ``operand`` 0 for A,
+    1 for B and None for C and D.
     """
 
-    warps: int
+    warps: tuple[int, int]
     shape: tuple[int, ...]
     operand: int | None = None
     width: int = 2
 
     def __str__(self) -> str:
         version, shape = 2 if len(self.shape) == 2 else 3, list(self.shape)
-        warps = f"warpsPerCTA = [{self.warps}, 1]"
+        warps = f"warpsPerCTA = {[*self.warps]}"
         mma = f"#ttg.nvidia_mma<{{versionMajor = {version}, versionMinor = 0, {warps}, instrShape = {shape}}}>"
         if self.operand is None:
             return mma
@@ -345,14 +375,18 @@ class _Encoding(NamedTuple):
         inner, outer = (rows, cols) if self.operand == 1 else (cols, rows)
         height = 8 if self.operand == 1 else self.shape[0]
         length = self.shape[1] if self.operand is None else self.width * self.shape[0] // 2
-        if inner % length or outer % (height * self.warps):
+        m, n = self.warps
+        over, down = ((n, m), (1, m), (1, n))[0 if self.operand is None else 1 + self.operand]
+        if inner % (length * over) or outer % (height * down):
             return None
-        warp, lane = np.divmod(np.arange(WARP * self.warps)[:, None], WARP)
-        element = np.arange(rows * cols // len(lane))
-        sizes = (self.width, height // 8, inner // (4 * self.width), outer // (height * self.warps))
-        near, high, block, tile = np.unravel_index(element, sizes, order="F")
-        along = (block * 4 + lane % 4) * self.width + near
-        across = ((tile * self.warps + warp) * (height // 8) + high) * 8 + lane // 4
+        warp, lane = np.divmod(np.arange(WARP * m * n)[:, None], WARP)
+        at_m, at_n = np.unravel_index(warp, self.warps, order="C" if len(self.shape) == 2 else "F")
+        at_over, at_down = at_n * (over > 1), at_n if self.operand == 1 else at_m
+        within = length // (4 * self.width)
+        sizes = (self.width, height // 8, within, inner // (length * over), outer // (height * down))
+        near, high, block, step, tile = np.unravel_index(np.arange(math.prod(sizes)), sizes, order="F")
+        along = (((step * over + at_over) * within + block) * 4 + lane % 4) * self.width + near
+        across = ((tile * down + at_down) * (height // 8) + high) * 8 + lane // 4
         return dict(zip(names, (along, across), strict=True))
 
 
@@ -382,11 +416,15 @@ def encoding(fragment: Fragment, name: str) -> str:
 
 def _encodings(fragment: Fragment) -> Iterator[_Encoding]:
     """The encodings for the role of the fragment and the threads that hold it."""
-    warps = fragment.threads // WARP
-    if fragment.group != WARP or fragment.role not in "ABCD" or (warps > 1 and fragment.role == "B"):
+    together, (down, across) = (
+        (fragment.atom or fragment).threads // WARP,
+        fragment.tiling.warps if fragment.tiling else (1, 1),
+    )
+    warps = together * down, across
+    if fragment.group != WARP or fragment.role not in "ABCD" or (together > 1 and fragment.role == "B"):
         return
     shapes: list[tuple[int, ...]] = [(16, 8), (8, 8)]
-    if warps > 1:
+    if together > 1:
         (_, n), (_, k) = (dimensions(fragment.shape, role, fragment.instruction) for role in "DA")
         shapes = [(16, n, k)]
     if fragment.role in "CD":

@@ -60,7 +60,7 @@ def header(fragments: Sequence[Fragment], name: str) -> str:
         check = f'  static_assert(({") && (".join(every)}), "there is no such choice of scales");\n'
         for fragment, values in zip(fragments, product(*chosen.values()), strict=True):
             instance = f"{name}<{', '.join(map(str, values))}>"
-            aliases += f'using {fragment.key.identifier} [[deprecated("write {instance}")]] = {instance};\n'
+            aliases += f'using {fragment.identifier} [[deprecated("write {instance}")]] = {instance};\n'
     return (
         f"#ifndef {guard}\n#define {guard}\ninline namespace {source} {{\n\n{template}struct {name} {{\n"
         f"{check}{_constants(counts)}{_constants(more)}\n"

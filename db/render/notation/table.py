@@ -22,13 +22,14 @@ class Writer(NamedTuple):
     """How a notation is written.
 
     ``compose`` writes a fragment under a name, or raises RefusedError. ``instruction``, if present, writes what a
-    toolchain must know of a whole instruction, from its operands by role; this follows their texts. ``joined`` writes
-    fragments that differ only in the numbers that select block scales as one text, or returns None. ``comment`` starts
-    a comment; ``before``, ``between`` and ``after`` make a file of several texts.
+    toolchain must know of a whole instruction, from its operands by role and CuTe's name of the instruction; this
+    follows their texts. ``joined`` writes fragments that differ only in the numbers that select block scales as one
+    text, or returns None. ``comment`` starts a comment; ``before``, ``between`` and ``after`` make a file of several
+    texts.
     """
 
     compose: Callable[[Fragment, str], str]
-    instruction: Callable[[str, Mapping[str, Fragment]], str] | None = None
+    instruction: Callable[[str, Mapping[str, Fragment], str], str] | None = None
     joined: Callable[[Sequence[Fragment], str], str | None] | None = None
     comment: str = "//"
     before: str = ""

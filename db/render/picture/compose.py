@@ -159,6 +159,7 @@ def _picture(
         f"{window} in [ ] is {two}, of which each can stand for any of the columns from [ to ].": opens,
         "- is a cell that no lane holds.": any(not cell.held for cell in cells),
         f"{joined} is {two}, which hold the rows or columns of the cell in turn.": any(cell.joined for cell in cells),
+        "Lanes count the threads of all warps, between whose cells are thick lines.": any(f.tiling for f in fragments),
     }
     narrow = [fragment for fragment in fragments if part_of_slot(fragment)]
     legend |= {

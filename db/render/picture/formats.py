@@ -291,6 +291,7 @@ def _class(cell: Cell, lanes: Collection[int]) -> str:
     held = cell.colours
     marks = {"opens": cell.opens, "closes": cell.closes, "differs": cell.differs, "on": not held.isdisjoint(lanes)}
     names = [f"lane{held.pop() % COLOURS}"] if len(held) == 1 else []
+    marks |= dict(zip(("left", "top"), cell.walls, strict=True))
     names += [name for name, applies in marks.items() if applies]
     return f' class="{" ".join(names)}"' if len(names) > 1 else f" class={names[0]}" if names else ""
 

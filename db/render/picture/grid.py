@@ -106,7 +106,8 @@ class Cell(NamedTuple):
 
     ``opens`` and ``closes``: a window, the columns of which its slots can stand for any, begins or ends there.
     ``faded``: it has no colour. ``differs``: the grid that it is compared with has something else there. In memory
-    ``units`` are those of 16 bytes that it lies in, counted within 128 bytes, which all banks hold once.
+    ``units`` are those of 16 bytes that it lies in, counted within 128 bytes, which all banks hold once. ``walls`` says
+    whether other warps hold the cell to its left, and the one above it.
     """
 
     label: str
@@ -116,6 +117,7 @@ class Cell(NamedTuple):
     faded: bool = False
     differs: bool = False
     units: Sequence[int] = ()
+    walls: tuple[bool, bool] = (False, False)
 
     @property
     def colours(self) -> set[int]:
@@ -337,11 +339,27 @@ def _grid(sheet: _Sheet, view: View) -> Grid:
         (runs.span_words(row), [_cell(cell, span, fragment, view) for cell, span in zip(line, columns, strict=True)])
         for row, line in zip(sheet.rows, sheet.table, strict=True)
     ]
+    if fragment.atom:
+        body = _walled(body, fragment.atom.threads)
     corner = "\\".join(axis for axis in axes(fragment) if axis != "1")
     names = [runs.span_words(span) for span in columns]
     notes = *sheet.notes, *legend(fragment, {cell.label for _, line in body for cell in line})
     grid = Grid("", corner, names, body, notes, partial(_starts, sheet))
     return grid.only(lambda cell: any(view.shows(fragment, run) for run in cell.held)) if view.picks else grid
+
+
+def _walled(body: Sequence[tuple[str, Sequence[Cell]]], lanes: int) -> list[tuple[str, list[Cell]]]:
+    """Rows of cells with walls between those of different warps, which have so many lanes."""
+    warps = [[{run.lane // lanes for run in cell.held} for cell in cells] for _, cells in body]
+
+    def walls(row: int, col: int) -> tuple[bool, bool]:
+        own = warps[row][col]
+        return col > 0 and warps[row][col - 1] != own, row > 0 and warps[row - 1][col] != own
+
+    return [
+        (name, [cell._replace(walls=walls(row, col)) for col, cell in enumerate(cells)])
+        for row, (name, cells) in enumerate(body)
+    ]
 
 
 def _starts(sheet: _Sheet) -> Iterator[Sequence[int]]:

@@ -52,7 +52,10 @@ def brackets(box: Box) -> Iterator[Line]:
 
 
 def frame(box: Box) -> Iterator[Line]:
-    """A frame inside the edges."""
+    """A frame inside the edges, and the edges on which other warps border."""
+    for there, x, y in zip(box.cell.walls, (box.x, box.x + box.width), (box.y + box.height, box.y), strict=True):
+        if there:
+            yield [(box.x, box.y), (x, y)]
     if box.cell.differs:
         left, top, right, bottom = box.x + 2, box.y + 2, box.x + box.width - 2, box.y + box.height - 2
         yield [(left, top), (right, top), (right, bottom), (left, bottom), (left, top), (right, top)]

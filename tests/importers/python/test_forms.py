@@ -55,8 +55,8 @@ def test_one_claim_for_several_types_and_roles(imported, right):
     assert all(map(right, found.source.fragments))
 
 
-WIDE = "{ times = 2, origin = [0, 8], first = 4 }"
-WARPS = "{ times = 2, origin = [16, 0], thread = 32 }"
+WIDE = 'tile = "n16"'
+WARPS = 'tile = "m32", warps = "2x1"'
 
 
 def test_a_tile_is_cut_at_an_origin_and_a_first_value(imported, right):
@@ -90,7 +90,7 @@ def test_the_threads_of_another_warp(imported, right):
 
 
 def test_one_claim_covers_a_tile_of_several_instructions_and_warps(imported, right):
-    claim = '{{ shape = "m16n8k16", types = "{}", role = "{}", repeat = [{}] }}'
+    claim = '{{ shape = "m16n8k16", types = "{}", role = "{}", {} }}'
     (found,) = imported(
         f'name = "wide_b"\nform = "place"\nclaims = [{claim.format("f16", "B", WIDE)}]',
         f'name = "two_warps"\nform = "place"\nclaims = [{claim.format("f32", "C", WARPS)}]',
@@ -99,11 +99,17 @@ def test_one_claim_covers_a_tile_of_several_instructions_and_warps(imported, rig
     assert (found.findings, found.skipped) == ([], [])
 
 
-@pytest.mark.parametrize("step", [WIDE.replace("first = 4", "first = 2"), WIDE.replace("8", "4")])
-def test_a_claim_is_wrong_where_one_place_of_its_tile_is(imported, step):
-    claim = f'{{ shape = "m16n8k16", types = "f16", role = "B", repeat = [{step}] }}'
+@pytest.mark.parametrize("tile", ['tile = "k32"', 'tile = "n32", warps = "1x2", contiguous = true'])
+def test_a_claim_is_wrong_where_one_place_of_its_tile_is(imported, tile):
+    claim = f'{{ shape = "m16n8k16", types = "f16", role = "B", {tile} }}'
     found = imported(f'name = "wide_b"\nform = "place"\nclaims = [{claim}]')
     assert len(found) > 1 or found[0].skipped or found[0].findings
+
+
+def test_a_tile_that_is_no_multiple_of_its_instructions_is_refused(imported):
+    claim = '{ shape = "m16n8k16", types = "f16", role = "B", tile = "n12" }'
+    with pytest.raises(Exception, match="n must be a multiple of 8, for instructions of 8"):
+        imported(f'name = "wide_b"\nform = "place"\nclaims = [{claim}]')
 
 
 MOVES = {

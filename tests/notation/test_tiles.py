@@ -1,0 +1,146 @@
+"""Tiles as CUTLASS and Triton have them: their own tiled layouts, for a grid of shapes, warps and orders."""
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+
+import lanemap
+from lanemap.db.render.notation import NOTATIONS, express
+from lanemap.db.render.notation.table import RefusedError
+
+
+def tile(database, operand, **which):
+    (fragment,) = database.operand(lanemap.Query.parse(operand, **which))
+    return fragment
+
+
+@pytest.fixture(scope="module")
+def gluon():
+    """Triton's own answer for an encoding: row and col over (thread, element)."""
+    language = pytest.importorskip("triton.experimental.gluon.language", reason="needs a triton with gluon")
+    from triton._C import libtriton
+
+    context = libtriton.ir.context()
+    libtriton.ir.load_dialects(context)
+    builder = libtriton.gluon_ir.GluonOpBuilder(context)
+
+    def span(bases):
+        cells = np.zeros((1, 2), int)
+        for basis in bases:
+            cells = np.concatenate([cells, cells ^ np.array(basis)])
+        return cells
+
+    def answer(shape, version, warps, instruction, operand=None, _alive=context):
+        layout = language.NVMMADistributedLayout(version=[version, 0], warps_per_cta=warps, instr_shape=instruction)
+        if operand is not None:
+            layout = language.DotOperandLayout(operand, layout, 2)
+        linear = builder.to_linear_layout(layout._to_ir(builder), list(shape))
+        return span([*linear.lane_bases, *linear.warp_bases])[:, None] ^ span(linear.reg_bases)
+
+    return answer
+
+
+#: An operand, its number in Triton, its version and instruction, the tile, and its rows and columns.
+TRITON = [
+    ("m16n8k16 f32 D", None, 2, [16, 8], "m{0}n{1}", (64, 128)),
+    ("m16n8k16 f16 A", 0, 2, [16, 8], "m{0}k{1}", (128, 64)),
+    ("m16n8k16 f16 B", 1, 2, [16, 8], "n{1}k{0}", (32, 64)),
+    ("m64n64k16 f32 D", None, 3, [16, 64, 16], "m{0}n{1}", (256, 128)),
+    ("m64n64k16 f16 A", 0, 3, [16, 64, 16], "m{0}k{1}", (256, 64)),
+]
+
+
+@pytest.mark.parametrize(("operand", "number", "version", "instruction", "named", "shape"), TRITON)
+@pytest.mark.parametrize("warps", [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (4, 2)], ids=str)
+def test_tiles_are_those_of_triton(database, gluon, operand, number, version, instruction, named, shape, warps):
+    """Warps count along N first in version 2 and along M first in version 3, instructions along K, then N, then M."""
+    per_cta = [4 * warps[0], warps[1]] if version == 3 else [*warps]
+    theirs = gluon(shape, version, per_cta, instruction, number)
+    which = {"tile": named.format(*shape), "warps": "x".join(map(str, warps))}
+
+    def cells(order):
+        fragment = tile(database, operand, order=order, **which)
+        table = fragment.table
+        return fragment, np.stack([table["row"], table["col"]], axis=-1).reshape(fragment.threads, -1, 2)
+
+    fragment, ours = cells("nkn" if version == 2 else "mkn")
+    assert np.array_equal(ours, theirs)
+    assert f"warpsPerCTA = {per_cta}" in express("triton", fragment)
+    for order in ("m", "n", "nmn", "mmn", "mkm"):
+        other, same = cells(order)
+        if np.array_equal(same, theirs):
+            express("triton", other)
+        else:
+            with pytest.raises(RefusedError):
+                express("triton", other)
+
+
+TILINGS = [
+    {"tile": "m64n64k32", "warps": "2x2"},
+    {"tile": "m64n64k32", "warps": "2x2", "order": "n"},
+    {"tile": "m64n64k32", "warps": "2x2", "contiguous": True},
+    {"tile": "m128n32k16", "warps": "4x1", "order": "n", "contiguous": True},
+    {"tile": "m16n128k48", "warps": "1x4"},
+    {"tile": "m96n48k16", "warps": "3x2", "order": "n"},
+]
+
+SAME = """
+template <class Mine, class Theirs>
+constexpr bool same = std::is_same_v<decltype(coalesce(Mine{}, Step<_1, _1>{})),
+                                     decltype(coalesce(Theirs{}, Step<_1, _1>{}))>;
+"""
+
+
+@pytest.mark.slow
+def test_nvcc_finds_every_tile_equal_to_the_layouts_of_its_tiled_mma(database, nvcc, tmp_path):
+    source = ["#include <cute/tensor.hpp>", "#include <cute/atom/mma_atom.hpp>"]
+    asserts = []
+    for tiling in TILINGS:
+        operands = {role: tile(database, f"m16n8k16 f16 {role}", **tiling) for role in "AB"}
+        operands["C"] = tile(database, "m16n8k16 f32 C", **tiling)
+        text = database.export(format="cute", query=lanemap.Query("m16n8k16", "f16", instruction="mma", **tiling)).text
+        called = re.search(r"using (\w+f32_f16_f16_f32\w+_tiled_mma) =", text)[1]
+        (tmp_path / f"{called}.hpp").write_text(text)
+        source.append(f'#include "{called}.hpp"')
+        for role, fragment in operands.items():
+            theirs = f"decltype(lanemap::{called}{{}}.get_layout{role}_TV())"
+            asserts.append(f"static_assert(same<{theirs}, lanemap::{fragment.identifier}>);")
+            wrong = tile(database, f"m16n8k16 {fragment.type} {role}", **tiling | {"order": "nkn"})
+            if wrong.digest != fragment.digest:
+                layout = express("cute", wrong, f"wrong_{len(asserts)}")
+                asserts += [f"namespace lanemap {{ {layout} }}"]
+                asserts.append(f"static_assert(!same<{theirs}, lanemap::wrong_{len(asserts) - 2}>);")
+    assert sum("!same" in line for line in asserts) > 6
+    (tmp_path / "tiles.cu").write_text("\n".join([*source, "using namespace cute;", SAME, *asserts]) + "\n")
+    done = nvcc(tmp_path / "tiles.cu")
+    assert done.returncode == 0, done.stderr[:4000]
+
+
+def test_cute_refuses_an_order_that_its_tiled_mma_lacks(database):
+    query = lanemap.Query("m16n8k16", "f16", instruction="mma", tile="m64n64k32", warps="2x2", order="mn")
+    exported = database.export(format="cute", query=query)
+    assert "_tiled_mma" not in exported.text
+    assert "CuTe counts the instructions of a warp along M, then N, then K" in str(exported.refused[0])
+
+
+@pytest.mark.parametrize("form", NOTATIONS)
+@pytest.mark.parametrize("role", "ABD")
+def test_every_notation_says_a_tile_or_why_not(database, form, role):
+    fragment = tile(database, f"m16n8k16 f16 {role}", tile="m64n64k32", warps="2x2", order="nkn")
+    if form == "python" and role != "D":
+        with pytest.raises(RefusedError, match="holds a cell that another slot also holds"):
+            express(form, fragment)
+    else:
+        # ``ptx-formula`` has no name.
+        assert form == "ptx-formula" or fragment.identifier.lower() in express(form, fragment).lower()
+
+
+def test_names_of_tiles_are_names_in_every_language(database):
+    names = {
+        tile(database, "m16n8k16 f16 D", tile="m64n64", warps="2x2", order=order, contiguous=contiguous).identifier
+        for order, contiguous in product(("m", "n", "nkn"), (False, True))
+    }
+    assert len(names) == 6
+    assert all(re.fullmatch(r"[a-z]\w*", name) for name in names)
