@@ -17,7 +17,7 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
     chain       chain, also with ldmatrix and stmatrix, whose cpp() is device code; reduce; descriptor
-    trace       trace, which runs a kernel on simulated threads
+    trace       trace, which runs a kernel on simulated threads, and blame, which needs no kernel
     export      export; decode and encode turn sparse metadata into columns and back
     load        import_layouts, ingest, capture, add, add_capture, remove, refresh
 
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
+    from numpy.typing import ArrayLike
 
     from .capture.kernels import write_kernels
     from .capture.machine.report import Trace
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from .db.compare.defect import Report
     from .db.compare.summary import Summary
     from .db.compare.survey import Fleet, Known, Product, Survey
+    from .db.flow.blame import Blame
     from .db.flow.box import Written
     from .db.flow.chain import Chain, Chains
     from .db.flow.descriptor import Decoded, Descriptor
@@ -90,7 +92,18 @@ if TYPE_CHECKING:
     from .ingest.importing import Imported
 
 __all__ = [
-    *("DEFAULT_SOURCE", "NOTATIONS", "AbsentError", "Chain", "Chains", "Check", "Database", "Decoded", "Descriptor"),
+    *(
+        "DEFAULT_SOURCE",
+        "NOTATIONS",
+        "AbsentError",
+        "Blame",
+        "Chain",
+        "Chains",
+        "Check",
+        "Database",
+        "Decoded",
+        "Descriptor",
+    ),
     *("Export", "Fleet"),
     *("Form", "Fragment", "Fragments", "Key", "Known", "LanemapError", "Location", "Metadata", "NoRowsError"),
     *(
@@ -128,6 +141,7 @@ _OFFERED = {
     ".db.compare.defect": ("Report",),
     ".db.compare.summary": ("Summary",),
     ".db.compare.survey": ("Fleet", "Known", "Product", "Survey"),
+    ".db.flow.blame": ("Blame",),
     ".db.flow.box": ("Written",),
     ".db.flow.chain": ("Chain", "Chains"),
     ".db.flow.descriptor": ("Decoded", "Descriptor"),
@@ -621,6 +635,41 @@ class Database:
             raise LanemapError(f"{along!r} is neither row nor col: say which becomes one value", "along")
         found = reduction(fragments.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0], along)
         return replace(found, remarks=fragments.remarks)
+
+    def blame(
+        self,
+        instruction: Query | str,
+        actual: ArrayLike,
+        *,
+        a: ArrayLike | None = None,
+        b: ArrayLike | None = None,
+        c: ArrayLike | None = None,
+        e: ArrayLike | None = None,
+        sfa: ArrayLike | None = None,
+        sfb: ArrayLike | None = None,
+        expected: ArrayLike | None = None,
+        accumulator: str | None = None,
+    ) -> Blame:
+        """Which single exchange of registers, lanes, slots, rows and so on, transposition or offset explains a wrong D.
+
+            >>> import numpy as np
+            >>> a, b = np.arange(256).reshape(16, 16) % 11, np.arange(128).reshape(16, 8) % 7
+            >>> held = np.block([[a[:8, :8], a[8:, :8]], [a[:8, 8:], a[8:, 8:]]])
+            >>> db.blame("m16n8k16 f16", held @ b, a=a, b=b).causes[0].words
+            'registers 1 and 2 of A were exchanged'
+
+        ``actual`` is the D that came out, and ``expected`` what it should be, where that is not A x B + C. Arrays have
+        the rows and columns of their operands, after the computations where there are several. Integers stand for
+        themselves; unsigned ones of an operand of a floating-point type are its bits, as uint16 for bf16. A sparse A
+        has what is stored of it, and ``e`` the index of each stored element in its chunk, 0 to 3 of four columns.
+        ``accumulator`` is the type of C and D, by default that of ``actual``, or the widest. Integers are compared
+        exactly, other numbers as exactly as their types allow.
+        """
+        from .db.flow.blame import blame
+
+        given = {"A": a, "B": b, "C": c, "E": e, "SFA": sfa, "SFB": sfb}
+        with self.reader.snapshot():
+            return blame(self.reader, _query(instruction), given, actual, expected, accumulator)
 
     def draw(
         self,

@@ -14,6 +14,8 @@ from ..db.isa.forms import Form
 from ..db.isa.instructions import WARP, Operand, dimensions, element_bits
 from ..db.isa.types import TYPES
 from ..db.layout.algebra import Array
+from ..db.layout.codes import decode as decode
+from ..db.layout.codes import table
 from ..db.layout.fragment import Fragment, by_rule
 from ..db.layout.structure import expect_ranges
 
@@ -60,15 +62,6 @@ def read_registers(operand: Operand, registers: Array) -> Array:
     return decode(operand.type, operand.slot_bits, from_bytes(data, operand.slot_bits))
 
 
-def decode(of_type: str, bits: int, codes: Array) -> Array:
-    """Values of codes of a PTX type in slots of ``bits`` bits."""
-    if native := TYPES[of_type].native:
-        return np.asarray(codes.view(native))
-    if of_type == "bf16":
-        return np.asarray((codes.astype("u4") << 16).view("f4"))
-    return np.asarray(_table(of_type, bits)[codes])
-
-
 def encode(of_type: str, bits: int, values: Array) -> Array:
     """Codes of small integers, which every PTX type represents exactly if it has them."""
     if native := TYPES[of_type].native:
@@ -89,26 +82,8 @@ def integers(of_type: str) -> tuple[int, int]:
 def _codes(of_type: str, bits: int) -> Array:
     """The code of every integer that ``integers`` allows in a type of at most 8 bits, negative ones at the end."""
     low, high = integers(of_type)
-    table = _table(of_type, bits)
-    return np.array([np.argmax(table == value) for value in (*range(high + 1), *range(low, 0))], np.uint8)
-
-
-@lru_cache
-def _table(of_type: str, bits: int) -> Array:
-    """The value of every code of a type of at most 8 bits, in slots of ``bits`` bits."""
-    codes, row = np.arange(1 << bits), TYPES[of_type]
-    if not row.parts:
-        return np.where((of_type[0] == "s") & (codes >> (bits - 1) == 1), codes - (1 << bits), codes).astype("f4")
-    exponent_bits, mantissa_bits = row.parts
-    if mantissa_bits == 0:  # powers of two, of which the last is none
-        return np.where(codes + 1 < len(codes), np.ldexp(np.float32(1), np.minimum(codes, 254) - 127), np.nan)
-    codes = codes >> (row.below if bits == row.container else 0) & (1 << row.bits) - 1
-    sign = np.where(codes >> exponent_bits + mantissa_bits, -1.0, 1.0)
-    exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
-    mantissa = (codes & (1 << mantissa_bits) - 1) + np.where(exponent > 0, 1 << mantissa_bits, 0)
-    bias = (1 << exponent_bits - 1) - 1
-    magnitude = np.ldexp(mantissa.astype("f4"), np.maximum(exponent, 1) - bias - mantissa_bits)
-    return np.asarray(sign * magnitude, "f4")
+    values = table(of_type, bits)
+    return np.array([np.argmax(values == value) for value in (*range(high + 1), *range(low, 0))], np.uint8)
 
 
 def extents(form: Form, role: str) -> tuple[int, int]:

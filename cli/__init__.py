@@ -28,7 +28,7 @@ _COMMANDS = {
     "capture": "capture",
     "compare": "check diff report",
     "export": "draw export",
-    "flow": "chain decode descriptor reduce",
+    "flow": "blame chain decode descriptor reduce",
     "load": "import ingest remove",
     "look": "find list show sql",
     "serve": "serve site",

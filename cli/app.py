@@ -23,7 +23,7 @@ from ..db.text import masked, printable, shortened
 from .options import Format
 
 if TYPE_CHECKING:
-    from .. import Chain, Chains, Check, Decoded, Descriptor, Recipes, Reduction, Source, Summary, Written
+    from .. import Blame, Chain, Chains, Check, Decoded, Descriptor, Recipes, Reduction, Source, Summary, Written
 
 app = typer.Typer(
     name="lanemap",
@@ -124,7 +124,7 @@ def write_rows(rows: Rows, form: Format, file: IO[bytes] | None = None) -> None:
 
 
 def write_answer(
-    found: Chain | Chains | Decoded | Descriptor | Recipes | Reduction | Summary | Written, form: Format
+    found: Blame | Chain | Chains | Decoded | Descriptor | Recipes | Reduction | Summary | Written, form: Format
 ) -> None:
     """Print what an answer says, or in other formats than the table its rows."""
     if form is not Format.TABLE:

@@ -5,11 +5,12 @@ import re
 import sys
 from enum import StrEnum
 from itertools import takewhile
-from typing import Annotated, Unpack
+from typing import Annotated, Any, Unpack
 
 import typer
 
 from .. import DEFAULT_SOURCE, Database, LanemapError, Query, Tiles, Which
+from ..db.store.location import named_file
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
 from .options import ChainFormat, Format, Operand, argument, next_words, operand_word, read_text
 
@@ -87,6 +88,9 @@ def chain(
     return DISAGREES if answer.moves_values else OK
 
 
+#: The most characters of a table, and numbers of an array.
+_LARGEST = 1 << 22
+
 #: What is reduced to one value.
 Along = StrEnum("Along", ["ROW", "COL"])
 
@@ -110,6 +114,53 @@ def reduce(
         found = database.reduce(Query.parse(operand, **which), along)
         remark(found.remarks)
         write_answer(found, format)
+
+
+@app.command(epilog="Example: lanemap blame m16n8k16 f16 --a a.npy --b b.npy --actual d.npy")
+def blame(
+    operand: Annotated[list[str], argument("SHAPE TYPE", "An instruction, or one name of it.", operand_word)],
+    actual: str,
+    a: str | None = None,
+    b: str | None = None,
+    c: str | None = None,
+    e: str | None = None,
+    sfa: str | None = None,
+    sfb: str | None = None,
+    expected: str | None = None,
+    accumulator: str | None = None,
+    format: Format = Format.TABLE,
+    db: str | None = None,
+    **which: Unpack[Which],
+) -> int:
+    """Say which single mistake explains a wrong result.
+
+    It tries every exchange of two registers, lanes or slots, rows or columns, halves or bits of these, every offset and
+    transposition, of each operand, and names all that explain every element. Files hold arrays of numpy (.npy) with the
+    rows and columns of an operand. Unsigned integers of an operand of floats are its bits, as uint16 of bf16; all else
+    are values. A sparse A has what is stored of it. Without A and B, --expected is compared, and only what happens to C
+    and D can be told. Exit code 0: the result is right; 1: it is wrong, explained or not.
+    """
+    files = {"a": a, "b": b, "c": c, "e": e, "sfa": sfa, "sfb": sfb, "expected": expected}
+    arrays = {name: _array(file) for name, file in files.items() if file is not None}
+    with open_database(db) as database:
+        found = database.blame(Query.parse(operand, **which), _array(actual), accumulator=accumulator, **arrays)
+    remark(found.remarks)
+    write_answer(found, format)
+    return OK if found.right else DISAGREES
+
+
+def _array(file: str) -> Any:
+    """The array in a file of numpy, of no more numbers than the largest operand of a tile has."""
+    import numpy as np
+
+    try:
+        array = np.load(named_file(file, "an array of numpy"), mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, OverflowError, MemoryError, SyntaxError, TypeError) as error:
+        why = getattr(error, "strerror", None) or "it is no array of numbers that numpy saved"
+        raise LanemapError(f"cannot read {file}: {why}") from None
+    if not isinstance(array, np.ndarray) or array.size > _LARGEST:
+        raise LanemapError(f"{file} is not one array of at most {_LARGEST} numbers: save it with numpy.save")
+    return np.array(array)
 
 
 @app.command(epilog="Example: lanemap descriptor m64n128k16 f16 B 128B.K --tile n128k64")
@@ -142,9 +193,6 @@ def descriptor(
     answer = Database.descriptor(query, tile, decode=given)
     write_answer(answer, format)
     return DISAGREES if isinstance(answer, Decoded) and answer.wrong.any() else OK
-
-
-_LARGEST = 1 << 22
 
 
 @app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")

@@ -29,6 +29,7 @@ _ORDER = (
         "sparse",
         "block-scales",
         "trace",
+        "blame",
         "check",
         "capture",
         "export",

@@ -12,6 +12,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -38,6 +39,8 @@ def test_help_has_an_example_and_fits_80_columns(run, command):
 def test_every_example_in_the_help_runs(few, run, tmp_path, monkeypatch, built, file):
     monkeypatch.chdir(tmp_path)
     write_kernels(tmp_path)
+    for name, shape in {"a": (16, 16), "b": (16, 8), "d": (16, 8)}.items():
+        np.save(tmp_path / f"{name}.npy", np.zeros(shape))
     # A server would answer until it is stopped.
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     # All pages take a while; tests of the pages write a few.

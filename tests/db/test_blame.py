@@ -1,0 +1,341 @@
+"""Single mistakes are planted in the registers of a simulated product, and found; what is no single mistake is not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import lanemap
+
+from ..modes import LONG
+
+#: Instructions with the type of D and what their operands are filled with.
+PRODUCTS = {
+    "m16n8k16 f16": ("f32", "ABC"),
+    "m16n8k16 bf16": ("f32", "AB"),
+    "m16n8k16 f16 with D of f16": ("f16", "ABC"),
+    "m16n8k8 tf32": ("f32", "ABC"),
+    "m16n8k32 s8": ("s32", "ABC"),
+    "m16n8k64 u4": ("s32", "AB"),
+    "m8n8k4 f64": ("f64", "ABC"),
+    "m8n8k4 f16": ("f32", "ABC"),
+    "m16n8k32 e4m3": ("f32", "ABC"),
+    "mma.sp m16n8k32 f16": ("f32", "ABCE"),
+    "mma.sp m16n8k16 tf32": ("f32", "ABE"),
+    "m16n8k64 e2m1": ("f32", ["A", "B", "SFA", "SFB"]),
+    "m16n8k16 f16 in a tile": ("f32", "ABC"),
+}
+TILE = {"tile": "m32n32k32", "warps": "2x2"}
+
+
+def stored(fragment):
+    """Row and column of each element, of a sparse operand among what is stored of its row."""
+    table = fragment.table
+    if not fragment.windowed:
+        return table["computation"] - 1, table["row"], table["col"]
+    column, chunk = np.zeros(len(table), int), fragment.chunk
+    kept = len(table) * chunk // (fragment.dimensions[0] * fragment.dimensions[1])
+    rows = {}
+    for at, (lane, reg, slot, row, col, last, _) in enumerate(table.tolist()):
+        rows.setdefault((row, col // chunk), []).append((col, last, lane, reg, slot, at))
+    for (_, number), held in rows.items():
+        for nth, (*_, at) in enumerate(sorted(held)):
+            column[at] = number * kept + nth
+    return table["computation"] - 1, table["row"], column
+
+
+class Simulated:
+    """An instruction whose operands are filled with random integers that their types have."""
+
+    def __init__(self, database, name, generator):
+        self.d, roles = PRODUCTS[name]
+        self.query = lanemap.Query.parse(name.partition(" with")[0].partition(" in")[0], source="best")
+        if name.endswith("tile"):
+            self.query = replace(self.query, **TILE)
+        self.fragments = {}
+        for role in roles:
+            if role == "C":
+                continue
+            several = database.operand(replace(self.query, role=role))
+            if role in ("SFA", "SFB"):
+                several = [each for each in several if "scale_vec::2X" in each.qualifiers]
+            self.fragments[role] = several[0]
+        first = self.fragments["A"]
+        for role in {"C", "D"} & {*roles, "D"}:
+            named = {"shape": first.shape, "type": self.d, "instruction": first.instruction}
+            self.fragments[role] = database.operand(replace(self.query, role=role, **named))[0]
+        self.values = {}
+        for role, fragment in self.fragments.items():
+            computation, row, column = stored(fragment)
+            shape = (computation.max() + 1, row.max() + 1, column.max() + 1)
+            if role != "D":
+                self.values[role] = self.random(fragment, shape, generator)
+
+    def random(self, fragment, shape, generator):
+        if fragment.role == "E":
+            count = fragment.sparsity.width // fragment.sparsity.group
+            fields = fragment.sparsity.fields
+            chosen = [sorted(generator.permutation(count)[:fields]) for _ in range(np.prod(shape) // fields)]
+            return np.array(chosen).reshape(shape)
+        choices = {"e2m1": [-6, -4, -3, -2, -1, 1, 2, 3, 4, 6], "ue8m0": [1, 2, 4], "u4": range(16)}
+        return generator.choice(choices.get(fragment.type, [*range(-8, 0), *range(1, 9)]), shape)
+
+    def registers(self, role, matrix):
+        fragment, table = self.fragments[role], self.fragments[role].table
+        held = np.full((fragment.threads, fragment.registers, fragment.slots), -999)
+        held[table["lane"], table["reg"], table["slot"]] = matrix[stored(fragment)]
+        return held
+
+    def read(self, role, held, like):
+        fragment, table = self.fragments[role], self.fragments[role].table
+        matrix = like.copy()
+        matrix[stored(fragment)] = held[table["lane"], table["reg"], table["slot"]]
+        return matrix
+
+    def product(self, values):
+        a, b = values["A"].astype(np.int64), values["B"].astype(np.int64)
+        if "E" in values:
+            rule, (_, rows, _) = self.fragments["A"].sparsity, a.shape
+            dense = np.zeros((1, rows, self.fragments["A"].dimensions[1]), np.int64)
+            for row, column in np.ndindex(a.shape[1:]):
+                field, inside = divmod(column, rule.group)
+                chunk = field // rule.fields
+                dense[0, row, chunk * rule.width + values["E"][0, row, field] * rule.group + inside] += a[
+                    0, row, column
+                ]
+            a = dense
+        depth = a.shape[2]
+        scale_a = np.repeat(values["SFA"], depth // values["SFA"].shape[2], axis=2) if "SFA" in values else 1
+        scale_b = np.repeat(values["SFB"], depth // values["SFB"].shape[1], axis=1) if "SFB" in values else 1
+        return np.einsum("cmk,ckn->cmn", a * scale_a, b * scale_b) + values.get("C", 0)
+
+    def with_mistake(self, role, change):
+        """D where a mistake is made in an operand, which changes a matrix."""
+        if role == "D":
+            return change(self.product(self.values))
+        return self.product({**self.values, role: change(self.values[role])})
+
+    def blame(self, database, actual, **more):
+        given = {role.lower(): value[0] if len(value) == 1 else value for role, value in self.values.items()}
+        actual = actual[0] if len(actual) == 1 else actual
+        return database.blame(self.query, actual, **given, accumulator=self.d, **more)
+
+
+def swap(array, axis, one, other):
+    order = np.arange(array.shape[axis])
+    order[[one, other]] = other, one
+    return array.take(order, axis)
+
+
+def mistake(simulated, generator):
+    """A single mistake of a random kind: the operand, what it does to a matrix, and how it is described."""
+    role = generator.choice([*simulated.values, "D"])
+    fragment = simulated.fragments[role]
+    matrix = simulated.values[role] if role != "D" else simulated.product(simulated.values)
+    kind = generator.choice(["register", "lane", "slot", "row", "column", "offset", "transposed", "halves"])
+    if kind in ("register", "lane", "slot"):
+        axis = {"lane": 0, "register": 1, "slot": 2}[kind]
+        sizes = fragment.group if kind == "lane" else (fragment.registers, fragment.slots)[axis - 1]
+        if sizes < 2:
+            return None
+        one, other = sorted(generator.permutation(sizes)[:2].tolist())
+
+        def change(matrix):
+            held = simulated.registers(role, matrix)
+            by_warp = held.reshape(-1, fragment.group, *held.shape[1:])
+            moved = swap(by_warp, axis + 1, one, other).reshape(held.shape)
+            return simulated.read(role, moved, matrix)
+
+        # What holds nothing cannot be exchanged with what does.
+        if (change(np.ones_like(matrix)) < 0).any():
+            return None
+        return role, change, f"{kind}s {one} and {other} of {role} were exchanged"
+    _, rows, cols = matrix.shape
+    if kind in ("row", "column"):
+        axis = 1 if kind == "row" else 2
+        if matrix.shape[axis] < 2:
+            return None
+        one, other = sorted(generator.permutation(matrix.shape[axis])[:2].tolist())
+        return role, lambda whole: swap(whole, axis, one, other), f"{kind}s {one} and {other} of {role} were exchanged"
+    if kind == "offset":
+        axis = generator.integers(1, 3)
+        if matrix.shape[axis] < 3:
+            return None
+        by = int(generator.integers(1, matrix.shape[axis]))
+        name = ("rows", "columns")[axis - 1]
+        words = f"{name} of {role} were {by} too high, and wrapped around"
+        words = f"the halves of the {name} of {role} were exchanged" if 2 * by == matrix.shape[axis] else words
+        k = fragment.key.axes[axis - 1] == "k"
+        return (
+            role,
+            lambda whole: np.roll(whole, -by, axis),
+            words.replace(f"halves of the {name}", "halves of K") if k else words,
+        )
+    if kind == "halves":
+        axis = {"A": 2, "E": 2, "B": 1}.get(role, 0)
+        if axis == 0 or matrix.shape[axis] < 4:
+            return None
+        return (
+            role,
+            lambda whole: np.roll(whole, whole.shape[axis] // 2, axis),
+            f"the halves of K of {role} were exchanged",
+        )
+    if 1 in (rows, cols):
+        return None
+    if rows == cols:
+        return role, lambda whole: whole.swapaxes(1, 2), f"{role} were transposed"
+    words = f"{role} were stored by the other of rows and columns, and read along rows"
+    return role, lambda whole: whole.swapaxes(1, 2).reshape(whole.shape), words
+
+
+QUICK = ("m16n8k16 f16", "m8n8k4 f16", "mma.sp m16n8k32 f16")
+FEW = [pytest.param(name, 2, id=name) for name in QUICK]
+MANY = [pytest.param(name, 160 if LONG else 16, id=f"{name} often", marks=pytest.mark.slow) for name in PRODUCTS]
+
+
+@pytest.mark.parametrize(("name", "wanted"), FEW + MANY)
+def test_planted_mistakes_are_found(database, name, wanted):
+    """In all products together more than 200."""
+    generator = np.random.default_rng([*PRODUCTS].index(name))
+    found = 0
+    while found < wanted:
+        simulated = Simulated(database, name, generator)
+        if (made := mistake(simulated, generator)) is None:
+            continue
+        role, change, words = made
+        actual = simulated.with_mistake(role, change)
+        if np.array_equal(actual, simulated.product(simulated.values)):
+            continue
+        blamed = simulated.blame(database, actual)
+        assert words in [cause.words for cause in blamed.causes], (words, str(blamed))
+        assert blamed.wrong == (actual != simulated.product(simulated.values)).sum()
+        found += 1
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in PRODUCTS]
+)
+def test_what_is_right_is_not_blamed_and_random_permutations_are_not_explained(database, name):
+    generator = np.random.default_rng(5)
+    simulated = Simulated(database, name, generator)
+    right = simulated.product(simulated.values)
+    assert simulated.blame(database, right).right
+    for _ in range(4):
+        shuffled = generator.permutation(right.ravel()).reshape(right.shape)
+        blamed = simulated.blame(database, shuffled)
+        assert (blamed.right, blamed.causes) == (False, ())
+        assert "explains it" in " ".join(str(blamed).split())
+
+
+def test_two_mistakes_at_once_are_not_explained(database):
+    simulated = Simulated(database, "m16n8k16 f16", np.random.default_rng(0))
+    values = {**simulated.values, "A": swap(simulated.values["A"], 1, 0, 5), "B": swap(simulated.values["B"], 1, 2, 7)}
+    assert simulated.blame(database, simulated.product(values)).causes == ()
+
+
+def test_all_that_explain_equally_are_named(database):
+    simulated = Simulated(database, "m16n8k16 f16", np.random.default_rng(0))
+    del simulated.values["C"]
+    wrong = simulated.with_mistake("B", lambda whole: np.roll(whole, 8, 1))
+    named = [cause.words for cause in simulated.blame(database, wrong).causes]
+    for words in ("halves of K of A", "halves of K of B", "registers 0 and 1 of B", "halves of the registers of A"):
+        assert any(words in each for each in named), named
+
+
+def test_other_numbers_agree_as_far_as_their_types_allow(database):
+    generator = np.random.default_rng(0)
+    a, b = (generator.normal(size=size).astype(np.float16) for size in ((16, 16), (16, 8)))
+    right = a.astype("f4") @ b.astype("f4")
+    noisy = (right * (1 + generator.normal(size=right.shape) * 1e-7)).astype("f4")
+    assert database.blame("m16n8k16 f16", noisy, a=a, b=b).right
+    assert not database.blame("m16n8k16 f16", right + 0.01, a=a, b=b).right
+    wrong = swap(a, 1, 2, 3).astype("f4") @ b.astype("f4")
+    named = [cause.words for cause in database.blame("m16n8k16 f16", wrong, a=a, b=b).causes]
+    assert named == ["columns 2 and 3 of A were exchanged", "rows 2 and 3 of B were exchanged"]
+
+
+def test_bits_stand_for_their_values(database):
+    """Of bf16 as uint16 and of e4m3 as uint8."""
+    generator = np.random.default_rng(0)
+    a, b = generator.integers(-8, 8, (16, 16)), generator.integers(-8, 8, (16, 8))
+    as_bits = {name: (x.astype("f4").view("u4") >> 16).astype("u2") for name, x in (("a", a), ("b", b))}
+    assert database.blame("m16n8k16 bf16", (a @ b).astype("f4"), **as_bits).right
+    one, many = np.full((16, 32), 0x38, np.uint8), generator.integers(-8, 8, (32, 8))
+    assert database.blame("m16n8k32 e4m3", np.tile(many.sum(axis=0), (16, 1)), a=one, b=many).right
+
+
+def test_whole_operands(database):
+    generator = np.random.default_rng(0)
+    a, b, c = (generator.integers(-8, 8, (8, size)) for size in (16, 8, 8))
+    b = generator.integers(-8, 8, (16, 8))
+    given = {"a": a, "b": b, "c": c}
+    assert [each.words for each in database.blame("m8n8k16 s8", a @ b, **given).causes] == ["C were left out"]
+    named = [each.words for each in database.blame("m8n8k16 s8", b.T @ a.T + c, **given).causes]
+    assert "A and B were exchanged" in named
+
+
+def test_without_a_and_b_there_are_c_and_d(database):
+    generator = np.random.default_rng(0)
+    right = generator.integers(-99, 99, (16, 8))
+    blamed = database.blame("m16n8k16 f16", swap(right, 0, 0, 8), expected=right)
+    assert "rows 0 and 8 of D were exchanged" in str(blamed)
+    assert blamed.remarks
+    with pytest.raises(lanemap.LanemapError, match="give A and B, or the expected D"):
+        database.blame("m16n8k16 f16", right)
+    scaled = right * 2
+    blamed = database.blame(
+        "m16n8k16 f16", swap(scaled, 0, 0, 8), a=np.ones((16, 16)), b=np.ones((16, 8)), expected=scaled
+    )
+    assert "rows 0 and 8 of D" in str(blamed)
+
+
+GOOD = {"actual": np.zeros((16, 8)), "a": np.ones((16, 16)), "b": np.ones((16, 8))}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "change", "words"),
+    [
+        (
+            "m16n8k16 f16",
+            {"a": np.ones((16, 8))},
+            "A is 16 x 8 of float64: .* takes an array of numbers of 16 x 16",
+        ),
+        ("m16n8k16 f16", {"a": np.ones((16, 16), np.uint8)}, "bits of f16 are uint16 below 0x10000"),
+        ("m16n8k16 f16", {"a": np.full((16, 16), "x")}, "takes an array of numbers"),
+        ("m16n8k16 f16", {"accumulator": "s32"}, "no accumulator s32: there is f32 or f16"),
+        ("m8n8k16 s8", {"actual": np.zeros((8, 8)), "a": np.full((8, 16), 200)}, "A has 200, which is no value of s8"),
+        ("m8n8k16 s8", {"actual": np.zeros((8, 8)), "a": np.full((8, 16), 0.5)}, "A has 0.5, which is no value of s8"),
+        ("m8n8k128 b1", {"actual": np.zeros((8, 8)), "a": np.ones((8, 128)), "b": np.ones((128, 8))}, "xor or and"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(database, instruction, change, words):
+    given = GOOD | change
+    if "a" in change and given["b"].shape[0] != given["a"].shape[1]:
+        given |= {"b": np.ones((np.shape(given["a"])[1], 8))}
+    actual = given.pop("actual")
+    with pytest.raises(lanemap.LanemapError, match=words) as refused:
+        database.blame(instruction, actual, **given)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_command(run, tmp_path):
+    def said(*arguments, code=0):
+        result = run(*arguments)
+        assert result.code == code
+        return result
+
+    generator = np.random.default_rng(0)
+    a, b = generator.integers(-8, 8, (16, 16)), generator.integers(-8, 8, (16, 8))
+    files = {}
+    for name, array in {"a": a, "b": b, "right": a @ b, "wrong": a.T @ b, "object": np.array([None])}.items():
+        files[name] = tmp_path / f"{name}.npy"
+        np.save(files[name], array)
+    given = ["blame", "m16n8k16", "f16", "--a", files["a"], "--b", files["b"], "--actual"]
+    assert "all 128 elements are right" in said(*given, files["right"]).out
+    wrong = said(*given, files["wrong"], code=1)
+    assert "as if A were transposed: 128 of 128 elements" in wrong.out
+    assert '"role": "A"' in said(*given, files["wrong"], "--format", "jsonl", code=1).out
+    for file in (files["object"], tmp_path / "none.npy", __file__):
+        refused = said(*given, file, code=2)
+        assert refused.err.count("\n") == 1
+        assert "cannot read" in refused.err
