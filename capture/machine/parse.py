@@ -219,28 +219,28 @@ class _Reader:
     def _statements(text: str) -> Iterator[tuple[int, list[_Token]]]:
         """Statements with their line. Braces of scopes and labels with their colon are statements."""
         held: list[_Token] = []
-        depth = 0
+        depth, initial = 0, False
         for token in _tokens(text):
             if token.kind == "end":
                 if held and held[0].text in _OF_A_LINE:
                     yield held[0].line, held
                     held = []
                 continue
-            initial = any(each.text == "=" for each in held)
             scope = not held or (held[0].text.startswith(".") and not initial and not depth)
             if token.text in "{}" and scope:
                 if held:
                     yield held[0].line, held
                 yield token.line, [token]
-                held = []
+                held, initial = [], False
                 continue
             depth += (token.text in "{([") - (token.text in "})]") if token.kind == "sign" else 0
             if token.text == ";" or (token.text == ":" and len(held) == 1):
                 if held:
                     yield held[0].line, held + ([token] if token.text == ":" else [])
-                held, depth = [], 0
+                held, depth, initial = [], 0, False
             else:
                 held.append(token)
+                initial |= token.text == "="
 
     def _statement(self, tokens: list[_Token], line: int) -> None:
         first = tokens[0].text

@@ -575,11 +575,14 @@ class Machine:
                 self._release(int(owner), int(each))
 
     def _release(self, owner: int, number: int) -> None:
-        here = (self.owner == owner) & (self.state == WAITS) & (self.barrier[:, 0] == number)
-        live = np.count_nonzero((self.owner == owner) & (self.state != ENDED))
-        present = int(np.count_nonzero(here)) + self.arrived.get((owner, number), 0)
-        wanted = int(self.barrier[here, 1].max(initial=0)) or live
-        if here.any() and present >= wanted:
+        of = slice(owner * self.per_block, (owner + 1) * self.per_block)
+        state, barrier = self.state[of], self.barrier[of]
+        waits = (state == WAITS) & (barrier[:, 0] == number)
+        count = int(np.count_nonzero(waits))
+        wanted = int(barrier[waits, 1].max(initial=0)) or np.count_nonzero(state != ENDED)
+        if count and count + self.arrived.get((owner, number), 0) >= wanted:
+            here = np.zeros(self.threads, bool)
+            here[of] = waits
             self.state[here] = RUNS
             self.patience[here] = self.patience[here].max()
             self.order.meet(np.unique(np.flatnonzero(here) // WARP))

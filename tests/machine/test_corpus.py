@@ -126,6 +126,60 @@ def test_a_tensor_map_that_does_not_fit_is_named(nvcc, database):
         assert words in str(refused.value)
 
 
+ATTENTION = ["Q=f16[64,64]", "K=f16[256,64]", "V=f16[256,64]", "O=f32[64,64]", "keys=256", "scale=0.125"]
+STEPS = "S[m,n] = 0.125 Q[m,d] K[n,d]; P = softmax(S); O[m,e] = P[m,n] V[n,e]"
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_attention_is_right(nvcc, target):
+    found = run(nvcc("attention", target), ATTENTION, STEPS, block=128)
+    assert found.ok, found
+    assert "1024 mma (m16n8k16 f16)" in found.counts
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        (".x4.trans.", ".x4.", "operand"),  # V is read as if it were K
+        ("cp.async.wait_group 0;", "", "race"),
+        ("bar.sync \t0;", "", "race"),
+        ("shfl.sync.bfly.b32", "shfl.sync.down.b32", "sum"),  # lanes of a row have other sums
+    ],
+)
+def test_a_mistake_with_attention_is_named(nvcc, old, new, kind):
+    text = nvcc("attention")
+    assert old in text
+    found = run(text.replace(old, new), ATTENTION, STEPS, block=128)
+    assert kind in {each.kind for each in found.findings}, found
+
+
+STREAM = ["A=f16[32,96]", "B=f16[8,96]", "C=f32[32,8]", "parts=f32[4,4,32]=0", "ready=u32[4]=0"]
+STREAM += ["N=8", "K=96", "tiles=2"]
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4])
+def test_blocks_that_wait_for_the_parts_of_others_are_right(nvcc, blocks):
+    found = run(nvcc("stream"), STREAM, FORMULA, block=32, grid=blocks)
+    assert found.ok, found
+
+
+def test_a_block_that_waits_for_ever_is_stopped(nvcc):
+    text = nvcc("stream")
+    silent = re.sub(r"atom.global.exch.b32.*;", "", text)
+    assert silent != text
+    found = run(silent, STREAM, FORMULA, block=32, grid=3, limit=5000)
+    assert "still running after 5000 instructions" in found.text()
+    assert not found.ok
+
+
+def test_a_part_that_is_taken_from_another_block_is_named(nvcc):
+    text = nvcc("stream")
+    wrong = re.sub(r"(ld.global.f32\s+%\w+, \[%rd\d+)\+128\]", r"\1+256]", text)
+    assert wrong != text
+    found = run(wrong, STREAM, FORMULA, block=32, grid=3)
+    assert "sum" in {each.kind for each in found.findings}, found
+
+
 def mutants(text, random, count):
     """The kernel with one number changed, two registers of an instruction exchanged, or a wait left out."""
     lines = text.splitlines()
