@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lanemap.cli.web.guide import kernels
+
 ROOT = Path(__file__).parent.parent
 ACTION = Path(".github/actions/lanemap/action.yml")
 
@@ -28,6 +30,11 @@ E2M1 = """
 
 def a_of_e2m1(lane, value):
     return lane // 4 + value // 8 % 2 * 8, lane % 4 * 8 + value % 8 + value // 16 * 32
+"""
+LAUNCH = """
+block = 64
+product = "C[m,n] = A[m,k] B[n,k]"
+args = { A = "f16[16,16]", B = "f16[8,16]", C = "f32[16,8]" }
 """
 ENTRY = """
 [[entry]]
@@ -93,21 +100,25 @@ def commands(said):
 def check(runner, built, tmp_path):
     """A function that runs the second step in a repository with these kernels and this mapping."""
 
-    def check(kernels, *entries, allow="false", against="", mapping="ci/kernels.toml"):
+    def check(kernels, *entries, allow="false", against="", mapping="ci/kernels.toml", traces="", files=()):
         repository = tmp_path / "repository"
         folder = (repository / mapping).parent / "layouts"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "kernels.py").write_text(kernels)
         (repository / mapping).write_text('library = "my kernels"\npackage = "my-kernels"\n' + "".join(entries))
+        for name, text in dict(files).items():
+            (repository / name).write_text(text)
         shutil.copy(built, Path(runner["RUNNER_TEMP"], "lanemap.db"))
-        inputs = {"MAPPING": mapping, "PYTHON": "python3", "AGAINST": against, "ALLOW_UNJUDGED": allow}
+        inputs = {"MAPPING": mapping if entries else "", "TRACES": traces}
+        inputs |= {"PYTHON": "python3", "AGAINST": against, "ALLOW_UNJUDGED": allow}
         summary = tmp_path / "summary.md"
         command = ["bash", "-eo", "pipefail", "-c", steps()[1]]
         environment = runner | inputs | {"GITHUB_STEP_SUMMARY": str(summary)}
         done = subprocess.run(
             command, env=environment, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        return done.returncode, list(commands(done.stdout)), summary.read_text(), done
+        said = summary.read_text() if summary.exists() else ""
+        return done.returncode, list(commands(done.stdout)), said, done
 
     return check
 
@@ -169,6 +180,34 @@ def test_what_nothing_can_judge_fails_unless_it_is_allowed(check):
         assert code == (allow == "false"), done
         (said,) = annotations
         assert said.startswith("::warning file=ci/layouts/kernels.py,line=")
+
+
+@pytest.mark.slow
+def test_kernels_are_traced(check):
+    """What is wrong is said on lines of the source where the kernel names them, and the others are traced, too."""
+    right, wrong = kernels()["gemm"], kernels()["exchanged"]
+    mma = next(number for number, line in enumerate(wrong.splitlines(), 1) if "mma.sync" in line)
+    lined = wrong.replace("    mma.sync", "    .loc 1 7 0\n    mma.sync") + '\n.file 1 "gemm.cu"\n'
+    texts = {"gemm": right, "wrong": wrong, "lined": lined, "hostile": "::error::{"}
+    files = {f"ci/{name}.ptx": text for name, text in texts.items()}
+    files |= {f"ci/{name}.trace.toml": LAUNCH for name in texts} | {"ci/gemm.cu": ""}
+    code, annotations, summary, done = check("", traces="ci/gemm.trace.toml", files=files)
+    assert (code, annotations) == (0, []), done
+    assert "nothing is wrong in gemm" in summary
+    code, annotations, summary, done = check("", traces="ci/[gwl]*.trace.toml", files=files)
+    assert code == 1, done
+    places = [re.match(r"::error file=(.*?),(?:line=(\d+),)?title=gemm::", line).groups() for line in annotations]
+    assert {("ci/wrong.ptx", str(mma)), ("ci/gemm.cu", "7")} <= {*places}
+    assert summary.count("# Trace of gemm") == 4  # with the first run
+    code, annotations, _, _ = check("", traces="ci/hostile.trace.toml none.trace.toml", files=files)
+    assert code == 1
+    assert [line.partition("::lanemap")[0] for line in annotations] == [
+        "::error file=ci/hostile.trace.toml,title=Lanemap",
+        "::error file=none.trace.toml,title=Lanemap",
+    ]
+    code, annotations, _, _ = check("", traces="none*.trace.toml", files=files)
+    assert code == 1
+    assert "there is no such file" in annotations[0]
 
 
 def test_the_action_takes_what_its_steps_use_and_the_guide_says():

@@ -23,8 +23,8 @@ _FACTOR = re.compile(
     rf"(?:sparse\(\s*(?P<stored>{_NAME})\s*,\s*(?P<metadata>{_NAME})\s*\)|(?P<name>{_NAME}))"
     rf"(?:\[\s*(?P<indices>{_INDEX}(?:\s*,\s*{_INDEX})*)\s*\])?"
 )
-_TERM = re.compile(r"\s*([+-]?)\s*([^+-]+(?:e[+-]?\d+)?[^+-]*)")
-_NUMBER = re.compile(r"\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+")
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_TOKEN = re.compile(rf"\s*(?:(?P<sign>[+-])|(?P<number>{_NUMBER})|(?P<factor>{_FACTOR.pattern})|\*|$)")
 
 EXAMPLE = "'C[m,n] = A[m,k] B[n,k]'"
 
@@ -48,6 +48,9 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "max": lambda values: values.max(axis=-1),
     "sum": lambda values: values.sum(axis=-1),
 }
+
+#: Those that have one number for each row.
+_REDUCING = ("max", "sum")
 
 
 class Factor(NamedTuple):
@@ -96,11 +99,16 @@ def parse(text: str) -> tuple[Formula, ...]:
             functions.append(call[1])
             rest = call[2].strip()
         known = {step.left.name: step.left.indices for step in steps}
-        terms = tuple(_term(matched, known, written) for matched in _TERM.finditer(rest))
+        terms = tuple(_terms(rest, known))
+        reduced = sum(name in _REDUCING for name in functions)
+        if reduced and (reduced > 1 or len(terms) != 1 or len(terms[0].factors) != 1):
+            words = f"{written.strip()!r}: max and sum are of one array: compute it in a step before"
+            raise LanemapError(words, "product")
         indices, _ = _indices(head)
-        if not indices and len(terms) == 1 and len(terms[0].factors) == 1:
-            indices = terms[0].factors[0].indices
-        if not terms or not indices:
+        alone = terms[0].factors[0].indices if len(terms) == 1 and len(terms[0].factors) == 1 else ()
+        alone = alone[: len(alone) - reduced]
+        indices = indices or alone
+        if not terms or not indices or (reduced and indices != alone):
             raise LanemapError(f"{written.strip()!r} is no product: write it like {EXAMPLE}", "product")
         steps.append(Formula(Factor(head["name"], indices), tuple(functions), terms))
     return tuple(steps)
@@ -119,16 +127,24 @@ def _factor(matched: re.Match[str], known: Mapping[str, tuple[str, ...]]) -> Fac
     return Factor(name, indices or known.get(name, ()), shares, matched["metadata"] or "")
 
 
-def _term(matched: re.Match[str], known: Mapping[str, tuple[str, ...]], written: str) -> Term:
-    sign, body = matched.groups()
-    scale = -1.0 if sign == "-" else 1.0
-    factors = [_factor(found, known) for found in _FACTOR.finditer(body)]
-    rest = _FACTOR.sub(" ", body)
-    for number in _NUMBER.findall(rest):
-        scale *= float(number)
-    if _NUMBER.sub("", rest).strip(" *\t\n") or not factors or not all(factor.indices for factor in factors):
-        raise LanemapError(f"{written.strip()!r} is no product: write it like {EXAMPLE}", "product")
-    return Term(scale, tuple(factors))
+def _terms(text: str, known: Mapping[str, tuple[str, ...]]) -> list[Term]:
+    """The terms of a sum; none where the text is no sum."""
+    terms, scale, factors, at = list[Term](), 1.0, list[Factor](), 0
+    while at < len(text):
+        if (matched := _TOKEN.match(text, at)) is None:
+            return []
+        at = matched.end()
+        if matched["sign"]:
+            if factors:
+                terms.append(Term(scale, tuple(factors)))
+            elif text[: matched.start("sign")].strip():  # a sign stands first, or behind a term
+                return []
+            scale, factors = -1.0 if matched["sign"] == "-" else 1.0, []
+        elif matched["number"]:
+            scale *= float(matched["number"])
+        elif matched["factor"]:
+            factors.append(_factor(matched, known))
+    return [*terms, Term(scale, tuple(factors))] if factors and all(f.indices for f in factors) else []
 
 
 def extents(steps: Sequence[Formula], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -211,8 +227,9 @@ def evaluate(
         return array
 
     for step in steps:
-        reduces = {"max", "sum"} & {*step.functions}
-        inner = step.terms[0].factors[0].indices if reduces else step.left.indices
+        inner = step.left.indices
+        if any(name in _REDUCING for name in step.functions):
+            inner = step.terms[0].factors[0].indices
         total: Array | float = 0.0
         for term in step.terms:
             letters = {name: at for at, name in enumerate(dict.fromkeys(n for f in term.factors for n in f.indices))}
