@@ -550,15 +550,13 @@ class Database:
         start, goal = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
         alone = goal.shape is None
         if not alone and (moved := names.matrix_move(start, goal)):
-            if any(tiles.values()):
-                raise LanemapError("ldmatrix and stmatrix move what one instruction takes: leave the tile out", "tile")
             if transpose or relabel:
                 words = "transpose and relabel are for a D and an A or B: say of what major the tile in memory is"
                 raise LanemapError(words, "major")
             majors = [word("major", major) or ""] if major else MAJORS
             number, width, mode = whole("count", count) or 0, whole("pitch", pitch), word("swizzle", swizzle)
             with self.reader.snapshot():
-                return recipes(self.reader, *moved, majors, number, width, mode)
+                return recipes(self.reader, moved[0], replace(moved[1], **tiles), majors, number, width, mode)
         for name, given in (("count", count != 1), ("pitch", pitch is not None), ("swizzle", swizzle is not None)):
             if given:
                 words = f"{name} is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"

@@ -81,7 +81,7 @@ def _chain(chain: Chain) -> str:
     form = next(form for form in forms(*second.key[:2]) if form.types.get(second.role) == second.type)
     facts = [*chain.facts(), f"target: {form.needs}"]
     facts += [f"cost:   {counted(body.shuffles, 'shuffle')}"] if body.shuffles else []
-    name = f"{first.key.identifier}_as_{second.key.identifier}"
+    name = f"{first.identifier}_as_{second.identifier}"
     name += "_transposed" * chain.transposed + "_relabelled" * bool(chain.order)
     arguments = [_argument(f"const {_type(first)}", "d", sizes[0]), _argument(_type(second), role, sizes[1])]
     return _function(facts, name, arguments, body.written)
@@ -181,7 +181,7 @@ def _recipe(made: Recipe) -> str:
         inputs = [("unsigned", f"start0 + {offset}"), *(() if load else (("unsigned", one) for one in taken))]
         body.written += _asm([statement], [(kind, one) for one in taken] if load else [], inputs, "memory")
     body.written += [f"{one} <<= {made.shift};" for one in registers if made.shift]
-    name = f"{used}_{operand.key.identifier}_{made.major}" + f"_x{made.count}" * (made.count > 1)
+    name = f"{used}_{operand.identifier}_{made.major}" + f"_x{made.count}" * (made.count > 1)
     name += f"_pitch{pitch}" * (made.pitch is not None) + f"_{made.mode}" * (made.mode != "none")
     argument = _argument(kind if load else f"const {kind}", role, sizes)
     arguments = ["const void* tile", argument] if load else [argument, "void* tile"]
