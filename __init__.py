@@ -12,7 +12,7 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
 
 ``Database`` has methods for what the commands of the command line do:
 
-    look up     find, show, fragment, operand, matching, prefer_dense, sql, select
+    look up     find, show, terms, fragment, operand, matching, prefer_dense, sql, select
     list        list, fragments, sources, findings, names, following, digest
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
     from .db.flow.reduction import Reduction
+    from .db.flow.terms import Terms
     from .db.isa.forms import Form
     from .db.render.notation import NOTATIONS, Export
     from .db.render.picture.formats import Picture
@@ -119,6 +120,7 @@ __all__ = [
         "Source",
         "Summary",
         "Survey",
+        "Terms",
     ),
     *("Tiles", "Tiling", "Trace"),
     *("UnavailableError", "Where", "Which", "Written", "__version__"),
@@ -148,6 +150,7 @@ _OFFERED = {
     ".db.flow.metadata": ("Metadata",),
     ".db.flow.recipe": ("Recipe", "Recipes"),
     ".db.flow.reduction": ("Reduction",),
+    ".db.flow.terms": ("Terms",),
     ".db.isa.forms": ("Form",),
     ".db.render.notation": ("NOTATIONS", "Export"),
     ".db.render.picture.formats": ("Picture",),
@@ -614,6 +617,19 @@ class Database:
         if decode is None:
             return descriptor.describe(query, tile)
         return descriptor.decode(decode, query, tile)
+
+    def terms(self, operand: Query | str, row: int, col: int) -> Terms:
+        """What meets in an element of D: by k the slots of A and B, with metadata and scales, as lane:reg.slot.
+
+            >>> db.terms("m16n8k16 f16", row=3, col=5).rows().records()[9]
+            {'k': 9, 'A': '12:2.1', 'B': '20:1.1'}
+
+        ``operand`` names the instruction by any name, with or without D.
+        """
+        from .db.flow.terms import terms
+
+        with self.reader.snapshot():
+            return terms(self.reader, _query(operand), whole("row", row) or 0, whole("col", col) or 0)
 
     def reduce(self, operand: Query | str, along: str = "row") -> Reduction:
         """Which lanes and registers share a row, or with ``along="col"`` a column, and how they reduce it.

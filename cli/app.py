@@ -23,7 +23,8 @@ from ..db.text import masked, printable, shortened
 from .options import Format
 
 if TYPE_CHECKING:
-    from .. import Blame, Chain, Chains, Check, Decoded, Descriptor, Recipes, Reduction, Source, Summary, Written
+    from .. import Check, Source
+    from ..db.rows import Told
 
 app = typer.Typer(
     name="lanemap",
@@ -123,9 +124,7 @@ def write_rows(rows: Rows, form: Format, file: IO[bytes] | None = None) -> None:
     write(encoded(rows, form, room() if file is None else None, piped=piped), file, form.value)
 
 
-def write_answer(
-    found: Blame | Chain | Chains | Decoded | Descriptor | Recipes | Reduction | Summary | Written, form: Format
-) -> None:
+def write_answer(found: Told, form: Format) -> None:
     """Print what an answer says, or in other formats than the table its rows."""
     if form is not Format.TABLE:
         remark(found.failed)

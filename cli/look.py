@@ -13,17 +13,33 @@ from .options import By, Format, Operand
 
 
 @app.command(epilog="Example: lanemap find m16n8k16 f16 A --row 9 --col 3")
-def find(operand: Operand, format: Format = Format.TABLE, db: str | None = None, **where: Unpack[Where]) -> None:
+def find(
+    operand: Operand,
+    terms: bool = False,
+    format: Format = Format.TABLE,
+    db: str | None = None,
+    **where: Unpack[Where],
+) -> None:
     """Find the slot of a cell, or the cell of a slot.
 
     A cell is --row and --col, and a slot is --lane, --reg and --slot; some of them will do. The instruction may be one
     name: a PTX mnemonic as it stands in a kernel, an opcode such as HMMA.16816.F32.BF16, or an atom of CuTe. Then only
     ROLE follows. C and D are found by the type of A, too.
+
+    With --terms it lists, by k, the slots that are multiplied and added up in --row and --col of D.
     """
     which: dict[str, Any] = {**where}
     place = {name: which.pop(name) for name in Place.__annotations__}
     with open_database(db) as database:
-        fragments = database.operand(Query.parse(operand, **which))
+        query = Query.parse(operand, **which)
+        if terms:
+            if query.parameters()["role"] not in (None, "D") or place["row"] is None or place["col"] is None:
+                raise LanemapError("--terms are of an element of D: name D, --row and --col")
+            found = database.terms(query, place["row"], place["col"])
+            remark(found.remarks)
+            write_answer(found, format)
+            return
+        fragments = database.operand(query)
         if all(value is None for value in place.values()):
             words = "say where to look: --row and --col, or --lane, --reg and --slot, or some of them"
             raise LanemapError(f"{words}; lanemap show draws the whole operand")

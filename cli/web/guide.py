@@ -17,6 +17,7 @@ _FOLDER = Path(__file__).parent / "guide"
 #: In the order of the README.
 _ORDER = (
     *(
+        "first-hour",
         "look-up",
         "draw",
         "tiles",

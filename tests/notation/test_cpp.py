@@ -12,6 +12,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from operator import attrgetter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -454,3 +455,20 @@ def test_a_load_that_takes_any_fragment_needs_the_registers_of_one_by_hand(every
         found = dict(re.findall(r"properties for (\w+)\n.*\n.*: Used (\d+) registers", done.stderr))
         assert found["ours"] == found["theirs"], (name, found)
         assert set(re.findall(r"(\d+) bytes spill", done.stderr)) == {"0"}
+
+
+def test_the_kernel_of_the_guide_compiles_and_copies_a_matrix(run, nvcc, tmp_path, monkeypatch):
+    """On simulated threads each element comes back to its cell; with two registers exchanged it does not."""
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "cli" / "web" / "guide" / "export.md"
+    (kernel,) = re.findall(r"^```cuda\n(// load.cu\n.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    command = re.search(r"^lanemap (export --format cpp .*fragments.hpp)$", page.read_text(), re.MULTILINE)[1]
+    assert run(*command.split()).code == 0
+    wrong = kernel.replace("same[cell.row", "same[(cell.row ^ 8)")
+    for text, code in ((kernel, 0), (wrong, 1)):
+        (tmp_path / "load.cu").write_text(text)
+        done = nvcc(tmp_path / "load.cu", to=["-arch=sm_80", "-ptx"])
+        assert done.returncode == 0, done.stderr
+        arguments = ("--block", "32", "--arg", "matrix=f16[16,16]", "--arg", "same=f16[16,16]")
+        product = ("--product", "same[m,k] = matrix[m,k]")
+        assert run("trace", "load.out", *arguments, *product).code == code
