@@ -1,9 +1,10 @@
 """The pages of the guide: Markdown files, which are read as they are in a repository and in a browser as pages."""
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from ... import Query
 from .links import Links
 
 _FOLDER = Path(__file__).parent / "guide"
@@ -86,8 +88,27 @@ def content(text: str, links: Links) -> Markup:
                 token.attrSet(name, address + (place and f"#{place}"))
             elif target.startswith("../static/"):
                 token.attrSet(name, links.asset(target.removeprefix("../static/")))
+    for at, token in reversed([*enumerate(tokens)]):
+        if token.type == "fence" and token.info == "console" and (there := _page_of(token.content, links)):
+            here = Markup('<p class="muted"><a href="{}">The same on a page</a></p>\n').format(there)
+            tokens.insert(at + 1, Token("html_block", "", 0, content=here))
     rendered = _PARSER.renderer.render(tokens, _PARSER.options, {})
     return Markup(re.sub("<(pre|table)>", r'<\1 tabindex="0">', rendered))  # noqa: S704 - a file of the program
+
+
+def _page_of(commands: str, links: Links) -> str | None:
+    """The address at which a page answers what the first of some commands asks, if there is one."""
+    _, command, *words = shlex.split(commands.partition("\n")[0].removeprefix("$ ").partition(" | ")[0])
+    named = [*takewhile(lambda word: not word.startswith(("-", "2>")), words)]
+    options = {*words[len(named) :]} - {"2>/dev/null", "2>&1"}
+    if command == "sql":
+        return links("sql", query=named[0])
+    if command in ("find", "show") and options.isdisjoint(("--tile", "--terms")):
+        return links("search", q=" ".join(named))
+    if command == "chain" and options <= {"--relabel"}:
+        first, second = (*map(" ".join, Query.split(named)), None)[:2]
+        return links("chain", first=first, second=second, relabel="true" if options else None)
+    return None
 
 
 def _parsed(name: str, text: str) -> Guide:

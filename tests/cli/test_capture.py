@@ -253,6 +253,15 @@ def test_one_word_stands_for_all_lanes_and_stdin_for_many(run):
     assert run(*operand, "-", stdin=b"0x44444444\n" * 32).out == expected
 
 
+def test_metadata_of_a_whole_name_is_that_of_its_shape_and_type(run, database):
+    mnemonic = "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+    expected = run("decode", *"m16n8k16 f16 0xE4E4E4E4 --selector 0".split())
+    for words in (mnemonic, "mma.sp m16n8k16 f16", "f16 m16n8k16"):
+        assert run("decode", *words.split(), "0xE4E4E4E4", "--selector", "0") == expected
+        found = database.decode(words, [0xE4E4E4E4], selector=0)
+        assert found.rows().rows == database.decode("m16n8k16 f16", [0xE4E4E4E4], selector=0).rows().rows
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

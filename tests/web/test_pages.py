@@ -737,6 +737,20 @@ def test_the_guide_is_found_by_its_words(reader):
     assert reader.get("/guide/nothing").status_code == 404
 
 
+def test_what_the_guide_shows_runs_at_one_click(reader):
+    """Beneath a command is the page that answers it; that of a query has what the guide says comes out."""
+    there = {name: unescape(reader.get(f"/guide/{name}").text) for name in guide.guide()}
+    shown = {name: re.findall(r'<a href="([^"]+)">The same on a page</a>', text) for name, text in there.items()}
+    links = {link for found in shown.values() for link in found}
+    assert {link.partition("?")[0] for link in links} == {"/search", "/chain", "/sql"}
+    for link in links:
+        answer = reader.get(link)
+        assert answer.status_code == 200, link
+        assert not re.search(r'role="alert">[^<]', answer.text), link
+    assert "<td>sm_80</td>" in reader.get(shown["query"][-1]).text.replace(' class="number"', "")
+    assert "no data movement between lanes" in reader.get(shown["fuse"][-1]).text
+
+
 def test_links_of_the_guide_lead_to_pages(reader):
     pages = [*dict.fromkeys(re.findall(r'"(/guide/[^"#]+)"', reader.get("/guide").text))]
     assert len(pages) == len(list(guide.guide()))
