@@ -16,10 +16,12 @@ from typing import Any
 from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, __version__
+from ...db.flow.recipe import Address, Recipe
 from ...db.isa.instructions import ROLES
 from ...db.render import blocks, facts
 from ...db.render.picture import formats
 from ...db.render.picture import grid as drawing
+from ...db.render.picture.runs import Run, span_words
 from ...db.text import grouped
 from .links import Links
 
@@ -161,6 +163,44 @@ def register_file(fragment: Fragment, lane: int | None = None) -> str:
     grid = drawing.by_lane(fragment, drawing.View())
     caption = f"{fragment.role} by lane: row,col in each register.slot"
     return _table(fragment, grid, lane, caption, by="lane") if _cells(grid) <= _MOST else ""
+
+
+def tile(made: Recipe) -> str:
+    """The tile in memory of a recipe: which lane passes the address of which 16 bytes.
+
+    Its rows are the lines of the tile. Columns count elements, as those of the operand do.
+    """
+    operand, (lines, width) = made.operand, made.tile
+    turn = slice(None, None, 1 if made.major == "row" else -1)
+    length = operand.dimensions[made.major == "row"] // (1 + operand.windowed)
+    step = max(1, length * _ROW // width)
+    first: dict[tuple[int, int], Address] = {}
+    for address in made.addresses:  # lanes that a move ignores repeat the addresses of others
+        first.setdefault((address.line, address.byte), address)
+    several = len(made.moves) > 1
+
+    def cell(at: Address | None) -> drawing.Cell:
+        if at is None:
+            return drawing.Cell("-", [])
+        words = f"lane {at.lane}" + f", move {at.step}" * several
+        return drawing.Cell(words, [Run.of(at.lane, at.reg, 0, at.line, at.byte, at.byte)])
+
+    places = range(0, width, _ROW)
+    rows = [(str(line), [cell(first.get((line, byte))) for byte in places]) for line in range(lines)]
+    columns = [span_words((at * step, at * step + step - 1)) for at in range(len(places))]
+    grid = drawing.Grid("", "\\".join(facts.axes(operand)[turn]), columns, rows)
+    data = {
+        "role": f"{made.major}-major tile",
+        "axes": "MN"[turn],
+        "by": "address",
+        "size": (lines, len(places) * step),
+    }
+    caption = f"{made.major}-major tile, {lines} x {width} bytes: whose address each 16 are at"
+    return formats.table(grid, data, caption)
+
+
+#: Bytes of memory at one address.
+_ROW = 16
 
 
 def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ import inspect
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         shutil.copytree(STATIC, new_folder / "static")
         (new_folder / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
         pages = _Pages(database)
-        (new_folder / "static" / "names.js").write_text(_names(pages.known), "utf-8")
+        (new_folder / "static" / "names.js").write_text(_names(pages.known, pages.same), "utf-8")
         count, done = len(pages.every), 0
         progress(done, count)
         others, parts = (os.cpu_count() or 1) - 1, range(0, count, _PART)
@@ -105,12 +105,19 @@ def _same(known: Survey) -> dict[Page, Page]:
         for product in known.products
         if product.accumulators
     }
-    return same | {
+    same |= {
         page_of(known, key, source=source): page_of(known, key)
         for key, there in known.fragments.items()
         for source, fragment in there.items()
         if not fragment.has_rows or fragment.source == known.shown(key).source or _alike(fragment, known.shown(key))
     }
+    same |= {
+        page_of(known, key, source=source): page_of(known, widest, source=source)
+        for widest, keys in known.narrower.items()
+        for key in keys
+        for source in (None, *known.fragments[key])
+    }
+    return {page: same.get(shown, shown) for page, shown in same.items()}
 
 
 def _alike(left: Fragment, right: Fragment) -> bool:
@@ -118,11 +125,11 @@ def _alike(left: Fragment, right: Fragment) -> bool:
     return left.same_layout(right) and (ours.formula, ours.erratum) == (theirs.formula, theirs.erratum)
 
 
-def _names(known: Survey) -> str:
+def _names(known: Survey, same: Mapping[Page, Page]) -> str:
     """What the search box looks through: of each page its name, what else it is called, and the number of its kind.
 
-    The file of a page is its name with a slash for each space. A kind is a vendor and the targets. Pages of the guide
-    have a title and the words of their text.
+    The file of a page is its name with a slash for each space; of one that says what another says, that follows. A
+    kind is a vendor and the targets. Pages of the guide    have a title and the words of their text.
     """
     called = {page_of(known, product): product.aliases for product in known.products}
     called |= {page(*operand[:4]): () for operand in known.operands}
@@ -130,7 +137,8 @@ def _names(known: Survey) -> str:
     names: list[list[object]] = []
     for entry, more in called.items():
         of = Survey.facets(*entry.path)
-        names.append([entry.name, " ".join(more), kinds.setdefault((*of["vendor"], *sorted(of["target"])), len(kinds))])
+        kind = kinds.setdefault((*of["vendor"], *sorted(of["target"])), len(kinds))
+        names.append([entry.name, " ".join(more), kind, *([same[entry].name] if entry in same else [])])
     read = [[f"guide {name}", article.title, article.words] for name, article in guide().items()]
     data = json.dumps({"kinds": [*kinds], "names": names, "guide": read}, ensure_ascii=True, separators=(",", ":"))
     return f"window.lanemapNames = {data};\n"

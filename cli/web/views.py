@@ -260,8 +260,6 @@ def operand(
     tiles: Tiles = {"tile": tile, "warps": warps, "order": order, "contiguous": contiguous}
     fragment = atom.tiled(**tiles)
     described = {name: value or None for name, value in tiles.items()}  # a form also sends the fields that are empty
-    every = (candidate for candidate, operands in survey.products.items() if key.operand in operands)
-    whole = min(every, key=lambda candidate: candidate.type != key.type)
     rows = fragment.has_rows
     like = alike(fragment)
     drawn = remembered(matrix, (like, fragment.qualifiers, lane), fragment, lane) if rows else []
@@ -270,10 +268,11 @@ def operand(
         "title": str(fragment),
         "key": key,
         "tiles": described,
-        "product": whole,
+        "product": survey.product_of[key.operand],
         "fragment": fragment,
         "matrices": drawn,
-        "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
+        "registers": remembered(register_file, (like, lane), fragment, lane) if rows and not fragment.tile else "",
+        "narrower": survey.narrower.get(key, ()) if links.static else (),
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
         "reductions": remembered(_reductions, (like, key, fragment.source), fragment) if rows else [],
         "formulas": [*filter(None, ((not fragment.tiling and fragment.citation.formula) or there, back))],
@@ -304,7 +303,7 @@ def _notations(fragment: Fragment) -> list[dict[str, Any]]:
 def _reductions(fragment: Fragment) -> list[str]:
     """How lanes reduce its rows and its columns, where they hold it."""
     texts = []
-    for along in reduction.ALONG:
+    for along in () if fragment.tile else reduction.ALONG:
         with suppress(LanemapError):
             texts.append(str(reduction.reduction(fragment, along)))
     return [text for text in texts if len(text) <= _TEXT]
@@ -389,7 +388,7 @@ async def chains(
         return facts
     asked |= {"second": second.strip() or None, "major": major or None}
     try:
-        verdict, text, ends, order, code, lacking = await at.work(work.shown, **asked)
+        verdict, text, ends, order, code, lacking, tiles = await at.work(work.shown, **asked)
     except LanemapError as error:
         return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
@@ -401,7 +400,7 @@ async def chains(
         end = at.survey.shown(key, source)
         pictures.append((key, remembered(matrix, (alike(end), end.qualifiers, axis), end, None, axis)))
     shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures, "code": code, "lacking": lacking}
-    return facts | shown | {"parameters": asked}
+    return facts | shown | {"tiles": tiles, "parameters": asked}
 
 
 #: What the page of a trace has fields for, and what the kernels of the guide are given.

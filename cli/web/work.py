@@ -36,6 +36,7 @@ from ... import (
     Fragments,
     LanemapError,
     Location,
+    Recipes,
     Source,
     Survey,
     UnavailableError,
@@ -45,6 +46,7 @@ from ...capture import recording
 from ...db.render import report
 from ..app import encoded
 from ..options import ChainFormat, Format, ReportFormat
+from .render import tile
 
 if TYPE_CHECKING:
     from ... import Check, Key, Query
@@ -253,10 +255,10 @@ def chain(database: Database, /, form: ChainFormat, first: str, second: str | No
 
 def shown(
     database: Database, first: str, second: str | None, **options: Any
-) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, str, str]:
+) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, str, str, list[str]]:
     """What ``Database.chain`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered.
 
-    Last are the device function and the reason why there is none, of which one is empty.
+    Last are the device function and the reason why there is none, of which one is empty, and tiles in memory.
     """
     answer = database.chain(first, second, **options)
     layouts = [(end.key, str(end.source)) for end in answer.ends]
@@ -265,7 +267,8 @@ def shown(
         code, lacking = answer.cpp(), ""
     except LanemapError as error:
         code, lacking = "", str(error)
-    return answer.verdict, answer.text(), layouts, order, code, lacking
+    tiles = [tile(each) for each in answer] if isinstance(answer, Recipes) else []
+    return answer.verdict, answer.text(), layouts, order, code, lacking, tiles
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:

@@ -105,6 +105,25 @@ class Survey:
         return {operand: sorted(keys, key=order) for operand, keys in by_operand.items()}
 
     @cached_property
+    def narrower(self) -> Mapping[Key, Sequence[Key]]:
+        """The operands in memory whose columns are the first of a wider one's, by the widest, in the same words.
+
+        They differ from it in N alone, the same is known of them, and from the same sources.
+        """
+
+        def alike(key: Key) -> tuple[object, ...]:
+            having = frozenset((name, its.has_rows) for name, its in self.fragments[key].items())
+            return key._replace(shape=re.sub(r"n\d+", "n", key.shape)), self.known[key], having
+
+        groups = grouped((key for key in self.fragments if self.shown(key).tile), alike)
+        by_width = (sorted(keys, key=lambda key: naturally(key.shape)) for keys in groups.values())
+        return {wide: [key for key in keys if self._begins(key, wide)] for *keys, wide in by_width}
+
+    def _begins(self, narrow: Key, wide: Key) -> bool:
+        both = ((its, self.fragments[wide][name]) for name, its in self.fragments[narrow].items() if its.has_rows)
+        return all(its.begins(of) for its, of in {(its.digest, of.digest): (its, of) for its, of in both}.values())
+
+    @cached_property
     def products(self) -> Mapping[Product, Sequence[Key]]:
         """The operands of each product, A first."""
         keys: dict[Product, dict[Key, None]] = {}
@@ -120,6 +139,16 @@ class Survey:
             keys, key=lambda product: (names.index(product.instruction), naturally(product.shape), product.type)
         )
         return {product: sorted(keys[product], key=lambda key: (ROLES.index(key.role), key.type)) for product in order}
+
+    @cached_property
+    def product_of(self) -> Mapping[Key, Product]:
+        """The instruction that each operand is one of: of several the one of its type."""
+        found: dict[Key, Product] = {}
+        for product, operands in self.products.items():
+            for operand in operands:
+                if found.setdefault(operand, product).type != operand.type == product.type:
+                    found[operand] = product
+        return found
 
     def roles(self, products: Sequence[Product]) -> list[str]:
         """The roles of products of one instruction, in columns that all products of a kind share."""

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -159,8 +160,9 @@ def as_sum(table: Array) -> Sum:
     lines = [np.moveaxis(table, axis, 0).reshape(length, -1)[:, 0] for axis, length in enumerate(table.shape)]
     total = Sum(int(table.flat[0]), tuple(digits((line - line[0]).tolist()) for line in lines))
     expected = total(*np.indices(table.shape, sparse=True))
-    if wrong := np.argwhere(expected != table).tolist():
-        index = tuple(wrong[0])
+    wrong = expected != table
+    if wrong.any():
+        index = tuple(int(at) for at in np.unravel_index(wrong.argmax(), table.shape))
         raise NotASumError(index, int(table[index]), int(expected[index]))
     return total
 
@@ -181,13 +183,21 @@ def as_cases(table: Array, most: int = MOST_CASES) -> list[Case]:
     Raises:
         NotASumError: it takes more than ``most`` cases; names the first place where one sum fails.
     """
+    cases = _cases(table.tobytes(), table.dtype, table.shape, most)
+    if isinstance(cases, NotASumError):
+        raise cases.with_traceback(None)
+    return cases
+
+
+@lru_cache(64)
+def _cases(data: bytes, kind: Any, shape: tuple[int, ...], most: int) -> list[Case] | NotASumError:
+    """The cases, or why there are none. Operands of one layout have the same tables."""
+    table: Array = np.frombuffer(data, kind).reshape(shape)
     try:
-        return [Case(as_sum(table), tuple(map(range, table.shape)))]
-    except NotASumError:
+        return [Case(as_sum(table), tuple(map(range, shape)))]
+    except NotASumError as error:
         ways = [_halved(table, order, most) for order in permutations(range(table.ndim))]
-        if cases := min(filter(None, ways), key=len, default=None):
-            return cases
-        raise
+        return min(filter(None, ways), key=len, default=None) or error
 
 
 def _halved(table: Array, order: tuple[int, ...], most: int) -> list[Case] | None:

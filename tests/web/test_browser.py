@@ -335,6 +335,30 @@ def test_pointing_at_an_element_shows_where_a_chain_takes_it(visit, more):
         assert [label.split(":")[0] for label in met] == [lane] * 2
 
 
+@pytest.mark.parametrize("operand", ["m16n8k16 f16 A", "m16n8k16 f16 B", "m16n8k8 tf32 A"])
+def test_the_tile_in_memory_is_drawn_below_the_answer(visit, database, operand):
+    """With the lane that passes each address; pointing there lights what the 16 bytes hold."""
+    moves = database.chain("ldmatrix", operand)
+    tab = visit("/chain?" + urlencode({"first": "ldmatrix", "second": operand}))
+    assert tab.locator("#moves").bounding_box()["y"] < tab.locator("[data-picture]").first.bounding_box()["y"]
+    for move in moves:
+        tile = tab.locator(f"table[data-role='{move.major}-major tile']")
+        cells = tile.locator("tbody tr").first.locator("td").count()
+        assert (tile.locator("tbody tr").count(), cells) == (move.tile[0], -(-move.tile[1] // 16))
+        for address in move.addresses[::5]:
+            cell = tile.locator("tbody tr").nth(address.line).locator("td").nth(address.byte // 16)
+            lanes = {each.lane for each in move.addresses if (each.line, each.byte) == (address.line, address.byte)}
+            cell.hover()
+            assert int(re.match(r"lane (\d+)", cell.text_content())[1]) in lanes
+            step = 128 // move.operand.slot_bits
+            first = address.byte // 16 * step
+            line, across = ("row", "col") if move.major == "row" else ("col", "row")
+            held = database.find(operand, **{line: address.line}).to_dict("records")
+            held = {each["lane"] for each in held if first <= each[across] < first + step}
+            said = tab.locator("[data-say]").text_content()
+            assert {*map(int, re.search(r"It meets \w in lanes ([\d ]+)", said)[1].split())} == held
+
+
 def test_pointing_at_a_lane_lights_all_that_it_holds(visit, database):
     tab = visit("/mma/m16n8k16/bf16")
     tab.locator("a[data-lane='13']").hover()

@@ -1,5 +1,6 @@
 """The site: pages as files, which need no server."""
 
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import pytest
 
 import lanemap
 from lanemap.cli.web import site as pages
-from lanemap.cli.web.links import Page, _file_name, page
+from lanemap.cli.web.links import Page, _file_name, page, page_of
 from lanemap.db.errors import LanemapError
 
 from .elements import Elements
@@ -44,6 +45,30 @@ def test_every_link_of_the_site_resolves(site):
             linked.add(target)
     assert set(files) <= linked
     assert list(site.rglob("*irs*.html"))
+
+
+def test_operands_in_memory_that_differ_in_n_share_the_page_of_the_widest(database):
+    """Which has all their elements in the same places, by brute force; the search goes there."""
+    known = database.survey()
+    same = pages._same(known)
+    shared = [(wide, key) for wide, keys in known.narrower.items() for key in keys]
+    assert len(shared) > 400
+    for wide, key in shared[::40]:
+        whole, part = known.shown(wide), known.shown(key)
+        assert (wide.instruction, wide.type, wide.qualifiers) == (key.instruction, key.type, key.qualifiers)
+        first = [each for each in whole.tuples() if each[4] < part.dimensions[1]]
+        assert sorted(first) == sorted(part.tuples())
+        assert same[page_of(known, key)] == page_of(known, wide)
+    assert not {*same.values()} & {*same}
+    names = json.loads(pages._names(known, same).partition("=")[2].strip(" ;\n"))["names"]
+    assert {name: rest for name, _, _, *rest in names}["wgmma m64n64k16 f16 B"] == ["wgmma m64n256k16 f16 B"]
+
+
+def test_what_lies_elsewhere_is_no_first_part_of_another(database):
+    narrow, wide = (database.fragment(f"m64n{n}k16", "f16", "B", qualifiers="128B.K") for n in (64, 128))
+    assert narrow.begins(wide)
+    assert not wide.begins(narrow)
+    assert not narrow.begins(database.fragment("m64n128k16", "f16", "B", qualifiers="64B.K"))
 
 
 def test_the_site_replaces_its_own_files_only(site, tmp_path, run):

@@ -16,7 +16,8 @@ const normal = text => text.toLowerCase().replace(/[^a-z0-9]+/g, " ").trim();
 
 const fileOf = name => root.replace(/index\.html$/, "") + name.replaceAll(" ", "/") + ".html";
 
-// A name comes with what else it is called, and its kind: a vendor and the targets. Its file is the name with slashes.
+// A name comes with what else it is called, its kind, which is a vendor and the targets, and where its page is another's
+// with the name of that. A file is a name with slashes.
 function localNames(text) {
   const { kinds, names } = window.lanemapNames, targets = new Set(kinds.flatMap(([, ...names]) => names));
   const given = text.toLowerCase().split(/\s+/), on = given.filter(word => targets.has(word));
@@ -31,9 +32,9 @@ function localNames(text) {
   const found = [...whole, ...parts];
   const exact = found.findIndex(([name]) => normal(name) === words.join(" "));
   if (exact > 0) found.unshift(...found.splice(exact, 1));
-  return found.map(([name, , kind]) => {
+  return found.map(([name, , kind, shown]) => {
     const [vendor, ...target] = kinds[kind], [instruction, , type] = name.split(" ");
-    return { name, href: fileOf(name), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
+    return { name, href: fileOf(shown ?? name), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
   });
 }
 
@@ -148,6 +149,10 @@ function readCell(cell) {
     const cells = cell.textContent.split("+").map(each => each.split(",").map(span));
     return { role, axes, part, by, held: [{ lane, reg: Number(reg), slots: span(slots) }], cells };
   }
+  if (by === "address") {
+    const lane = parseInt(cell.textContent.slice(5));
+    return { role, axes, part, by, held: isNaN(lane) ? [] : [{ lane, reg: -1, slots: [0, 0] }], cells: [[span(down), span(across)]] };
+  }
   const held = cell.textContent.split("+").map(each => each.match(/(?:(\d+):)?(\d+)\.(\d+)(?:(?:-|.*\|)(\d+))?/)).filter(Boolean)
     .map(found => ({ lane: Number(found[1] ?? 0), memory: !found[1], reg: Number(found[2]), slots: [Number(found[3]), Number(found[4] ?? found[3])] }));
   return { role, axes, part, held, cells: [[span(down), span(across)]] };
@@ -229,7 +234,7 @@ function pictures() {
     const meets = every.filter(([, other]) => other.role !== facts.role && meeting(facts, other));
     light(same, meets);
     const [rows, cols] = facts.cells[0];
-    const held = facts.held.map(each => `${each.memory ? "word" : `lane ${each.lane}, register`} ${each.reg}, slot ${inWords(each.slots)}`).join(" and ");
+    const held = facts.by === "address" ? `lane ${facts.held[0].lane} passes its address` : facts.held.map(each => `${each.memory ? "word" : `lane ${each.lane}, register`} ${each.reg}, slot ${inWords(each.slots)}`).join(" and ");
     const others = {}, inMemory = new Set(meets.filter(([, each]) => each.held.some(one => one.memory)).map(([, each]) => each.role));
     for (const [, each] of meets) if (each.by !== "lane") (others[each.role] ??= new Set()).add((chain ? inBrackets(each.cells) + " of lane " : "") + each.held.map(one => one.memory ? one.reg : one.lane).join("+"));
     const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in ${inMemory.has(role) ? "words" : "lanes"} ${[...all].sort(new Intl.Collator("en", { numeric: true }).compare).join(" ")}`).join("; ");
