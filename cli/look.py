@@ -65,7 +65,8 @@ def show(
 
     In a list of operands, matrix is rows x columns; a lane has regs registers of so many bits, with slots elements in
     each. Below it, rows are the elements that look-ups show; a verdict says how those of another source compare with
-    them, figure-only is what a source has in a figure and no formula, and unstated what it has in neither.
+    them, figure-only is what a source has in a figure and no formula, unstated what it has in neither, and impossible
+    what puts two elements in one place.
     """
     query = Query.parse(operand, **which)
     with open_database(db) as database:

@@ -11,7 +11,7 @@ from operator import eq
 
 from ..isa.instructions import Key, dimensions, instruction
 from ..isa.spelling import every_candidate
-from ..layout.fragment import Fragment
+from ..layout.fragment import IMPOSSIBLE, Fragment
 from ..layout.permutation import Permutation, describe, fitting, is_identity, keeps
 from ..text import grouped
 from . import windows
@@ -130,6 +130,9 @@ Differ = Callable[[Fragment, Fragment], Difference]
 
 def _alone(key: Key, left: Fragment | None, right: Fragment | None, differ: Differ) -> Result:
     """The verdict without regard to the other operands."""
+    if left and right and IMPOSSIBLE in (left.status, right.status):
+        side = "left" if left.status == IMPOSSIBLE else "right"
+        return Result(key, Verdict.UNJUDGED, left, right, reason=f"the {side} puts two elements in one place")
     if left is None or not left.has_rows:
         return Result(key, Verdict.RIGHT_ONLY, left, right)
     if right is None or not right.has_rows:

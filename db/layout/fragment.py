@@ -55,6 +55,9 @@ _LARGEST = (1 << 15) - 1
 #: The status of a sparse operand that was imported without ``col_last``.
 UNTOLD_WINDOWS = "imported without col_last"
 
+#: The status of a layout that a source states, and that puts two elements in one place.
+IMPOSSIBLE = "impossible"
+
 
 def part(elements: bytes, registers: int, cols: int) -> bytes:
     """Of packed elements those in registers and columns below these."""

@@ -119,6 +119,8 @@ _STATED = re.compile(r"Swizzle<(\d),\s*(\d),\s*(\d)> o (.+)")
 def stated(text: str, of: Tile) -> Array:
     """The same by a canonical layout as documents state it, with T, m, k, LBO and SBO for numbers (9.7.17.5.1.2.1.3).
 
+    An example of one has numbers alone, and as many elements as they say.
+
     >>> stated("Swizzle<1,4,3> o ((8,m),(T,2k)):((2T,SBO),(1,T))", Tile("32B", "K", 32, 8, 8))[4, :5].tolist()
     [1152, 1184, 1216, 1248, 1024]
 
@@ -131,7 +133,9 @@ def stated(text: str, of: Tile) -> Array:
     leading, stride = (offset * 8 // of.bits for offset in of.offsets)
     numbers = {"T": 128 // of.bits, "m": of.atoms[0], "k": units, "LBO": leading, "SBO": stride}
     spelt = re.sub(r"(\d*)(LBO|SBO|T|m|k)", lambda term: str(int(term[1] or 1) * numbers[term[2]]), parts[4])
-    bits = parse_strided(spelt)(*np.indices((of.mn, of.k), sparse=True)) * of.bits
+    layout = parse_strided(spelt)
+    extents = layout.lengths if spelt == parts[4] else (of.mn, of.k)
+    bits = layout(*np.indices(extents, sparse=True)) * of.bits
     count, first, shift = map(int, parts.groups()[:3])
     return Swizzle(count, first, shift)(bits >> 3) << 3 | bits & 7
 

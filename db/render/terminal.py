@@ -7,7 +7,7 @@ from typing import IO
 from rich.console import Console
 from rich.text import Text
 
-from ..layout.fragment import Fragment
+from ..layout.fragment import IMPOSSIBLE, Fragment
 from ..rows import wrapped
 from .facts import facts
 from .formulas import to_cell, to_slot
@@ -45,8 +45,10 @@ def show(
             if lines:
                 console.print("\n".join(["", *narrowed([f"    {line}" for line in lines], width)]), soft_wrap=True)
         if not fragment.has_rows:
-            unstated = "the document neither states nor draws it"
-            why = unstated if fragment.status == "unstated" else "the document has a figure of it and no formula"
+            why = {
+                "unstated": "the document neither states nor draws it",
+                IMPOSSIBLE: "the document puts two elements in one place",
+            }.get(fragment.status, "the document has a figure of it and no formula")
             console.print(f"\nno rows: {fragment.status}: {why}")
             continue
         view = View(whole=whole)

@@ -19,7 +19,8 @@ headers that say it, and ``origin`` in every other file which one does. A sectio
   or on the number of matrices, the table of instructions has them;
 - ``layouts`` of operands in shared memory, by qualifiers, for all entries of a section: canonical layouts in CuTe's
   notation, or of what tensor maps write, tables of the units of each line of 128 bytes. One by which two elements would
-  lie in one place leaves open where they do, and of a box that no mode has room for there is none;
+  lie in one place leaves open where they do, and of a box that no mode has room for there is none. An example of one
+  is the ``formula`` of an entry, with numbers for all letters;
 - ``lanes``, how many of them give something for each matrix where not all do;
 - ``formula`` as printed, in PTX's notation, with ``mended`` saying what kept it from being read, or that the document
   has it in words; or ``same_as``, the file whose fragment of the same role and type it refers to; or neither, where
@@ -51,7 +52,7 @@ from numpy.typing import NDArray
 from ...db.errors import LanemapError
 from ...db.isa.instructions import Key, box, computation, dimensions, majors, operand, selectors, tile
 from ...db.layout.formula import evaluate_at, parse, value_at
-from ...db.layout.fragment import Citation, Fragment, Source, elements, merge
+from ...db.layout.fragment import IMPOSSIBLE, Citation, Fragment, Source, elements, merge
 from ...db.layout.shared import shared, stated, tabled
 from ...db.lookup import documents, in_order
 from ...db.store.files import folder_atomically
@@ -81,13 +82,17 @@ def document(name: str) -> Source:
     about = imported or {key: fact for key, fact in sections.pop("document").items() if key not in _AS_IN}
     how = "" if imported else ", corrected where proved wrong" if corrected else ", as printed"
     # Where sections state a fragment again, as those of accumulators, the first names the others.
-    described = _described(sections)
+    described = list(_described(sections))
+    if not corrected:  # what is wrong contradicts other sections: to the letter, it is what the document says
+        wrong = {key for _, entry, key in described if "erratum" in entry}
+        described = [each for each in described if "erratum" in each[1] or each[2] not in wrong]
     distinct, repeated = merge(fragment(sections, *each, corrected=corrected) for each in described)
     also: dict[Key, list[str]] = {}
     for first, second in repeated:
         if not first.same_layout(second):
             raise LanemapError(f"sections {first.citation.section} and {second.citation.section} disagree on {second}")
-        also.setdefault(first.key, []).append(str(second.citation.section))
+        if first.citation.section != second.citation.section:
+            also.setdefault(first.key, []).append(str(second.citation.section))
     named = {key: ", ".join(others) for key, others in also.items()}
     fragments = [replace(one, citation=one.citation._replace(also=named.get(one.key))) for one in distinct]
     title = f"{about['title']} {about['version']}{how}"
@@ -184,9 +189,9 @@ def fragment(
     """
     same_as, stated = _referred(sections, entry, key)
     erratum = stated.get("erratum", {}) if corrected else {}
-    layout = section.get("layouts", {}).get(key.qualifiers)
+    layout = None if "formula" in stated else section.get("layouts", {}).get(key.qualifiers)
     formula = erratum.get("formula", stated.get("formula", layout))
-    if formula and not layout:
+    if formula and not layout and not tile(key):
         numbers = (f"{name} = {n}" for name, n in _NUMBERED.findall(key.qualifiers or "") if name in formula)
         formula = "\n".join([*numbers, formula.strip()])
     sizes = stated if "registers" in stated else vars(operand(key))
@@ -216,8 +221,9 @@ def fragment(
     if of := box(key):
         return replace(described, elements=shared(key, tabled(formula, of)))
     if described.tile:
-        cells = _shared(key._replace(type=entry["types"][0]), entry["n"][-1][1], formula)
-        return replace(described, elements=cells, status="unstated" if cells is None else described.status)
+        cells = _shared(key._replace(type=entry["types"][0]), entry["n"][-1][1] if layout else None, formula)
+        lacking = "unstated" if layout else IMPOSSIBLE
+        return replace(described, elements=cells, status=lacking if cells is None else described.status)
     lanes = stated["lanes"] * described.computations if "lanes" in stated else described.threads
     products = tuple(computation(*key[:3], np.arange(lanes)).tolist())
     try:
@@ -277,12 +283,12 @@ def documented() -> Documented:
 
 
 @lru_cache(1 << 12)
-def _shared(key: Key, most: int, layout: str) -> NDArray[Any] | None:
+def _shared(key: Key, most: int | None, layout: str) -> NDArray[Any] | None:
     """The elements of an operand in shared memory; None where two would lie in one place.
 
-    They are those of the one with the largest N, ``most``, of B its first columns.
+    They are those of the one with the largest N, ``most``, of B its first columns. Without it, an example has them.
     """
-    widest = key._replace(shape=re.sub(r"n\d+", f"n{most}", key.shape))
+    widest = key._replace(shape=re.sub(r"n\d+", f"n{most}", key.shape)) if most else key
     if key != widest:
         cells = _shared(widest, most, layout)
         if cells is None or key.role == "A":

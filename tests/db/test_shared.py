@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lanemap
+from lanemap.db.compare.verdict import Verdict, compare
 from lanemap.db.isa.instructions import Key, tile
 from lanemap.db.isa.shared import BOX_MODES, BoundingBox, Tile, pattern, patterns
 from lanemap.db.layout.fragment import Fragment
@@ -152,3 +153,26 @@ def test_what_the_document_leaves_open_is_said_with_its_evidence(database):
     said = database.fragment("m64n64k16 f16 A 64B.K").citation.evidence
     assert "the base offset is subtracted" in said
     assert database.fragment("m64n64k16 f16 A", source="ptx-isa-9.4+errata").citation.evidence is None
+
+
+def test_an_example_that_puts_two_elements_in_one_place_has_an_erratum():
+    """That of K-major tf32 with 32-byte swizzle, as 9.1 prints it: four units of 16 bytes along K have no room."""
+    named = Key("wgmma", "m64n16k8", "tf32", "B", qualifiers="32B.K")
+    sources = {
+        name: {fragment.key: fragment for fragment in catalogue.document(name).fragments}
+        for name in ("ptx-isa-9.1", "ptx-isa-9.1+errata", "ptx-isa-9.4")
+    }
+    printed, corrected, later = (source[named] for source in sources.values())
+    assert (printed.status, printed.has_rows, printed.citation.erratum) == ("impossible", False, None)
+    assert len(set(stated(printed.citation.formula, tile(named)).ravel().tolist())) < 16 * 16
+    assert corrected.same_layout(later)
+    assert corrected.citation.formula == later.citation.formula
+    assert "k is 1, not 2" in corrected.citation.erratum
+    assert later.citation.erratum is None
+    held = {(element.col, element.row): element.reg * 32 for element in later.records()}
+    assert held == memory("32B", "K", 32, 16, 8)[0]
+    unlike = [*compare([*sources["ptx-isa-9.1"].values()], [*sources["ptx-isa-9.4"].values()])]
+    unlike = [result for result in unlike if result.verdict not in (Verdict.IDENTICAL, Verdict.RIGHT_ONLY)]
+    assert [(result.key, result.verdict, result.reason) for result in unlike] == [
+        (named, Verdict.UNJUDGED, "the left puts two elements in one place")
+    ]
