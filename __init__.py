@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from .db.flow.recipe import Recipe, Recipes
     from .db.flow.reduction import Reduction
     from .db.flow.terms import Terms
+    from .db.flow.through import Through
     from .db.isa.forms import Form
     from .db.render.notation import NOTATIONS, Export
     from .db.render.picture.formats import Picture
@@ -121,6 +122,7 @@ __all__ = [
         "Summary",
         "Survey",
         "Terms",
+        "Through",
     ),
     *("Tiles", "Tiling", "Trace"),
     *("UnavailableError", "Where", "Which", "Written", "__version__"),
@@ -151,6 +153,7 @@ _OFFERED = {
     ".db.flow.recipe": ("Recipe", "Recipes"),
     ".db.flow.reduction": ("Reduction",),
     ".db.flow.terms": ("Terms",),
+    ".db.flow.through": ("Through",),
     ".db.isa.forms": ("Form",),
     ".db.render.notation": ("NOTATIONS", "Export"),
     ".db.render.picture.formats": ("Picture",),
@@ -515,8 +518,9 @@ class Database:
         count: int = 1,
         pitch: int | None = None,
         swizzle: str | None = None,
+        through: str | None = None,
         **tiles: Unpack[Tiles],
-    ) -> Chain | Chains | Recipes:
+    ) -> Chain | Chains | Recipes | Through:
         """What follows what, as ``lanemap chain`` says it: how D of one instruction becomes A, B or C of the next.
 
             >>> db.chain("m16n8k16 f32 D", "m16n8k16 f16 A").verdict
@@ -529,10 +533,14 @@ class Database:
             '  a[3] = pack(d[1][2], d[1][3]);'
 
         Two operands give a ``Chain``, whose ``moves`` are every move. A single operand gives the ``Chains`` that move
-        nothing between lanes: of a D all that it can feed, of an A, B or C every D that feeds it. With ldmatrix first
-        or stmatrix second the answer is ``Recipes``, one for each major of the tile in shared memory, with the
-        ``addresses`` that lanes pass and the ``degree`` of the worst bank conflict. ``cpp()`` of a chain or a recipe is
-        a device function that does it.
+        nothing between lanes: of a D all that it can feed, of an A, B or C every D that feeds it. With ldmatrix or
+        ld.shared first, or stmatrix or st.shared second, the answer is ``Recipes``, one for each major of the tile in
+        shared memory, with the ``addresses`` that lanes pass and the ``degree`` of the worst bank conflict. With
+        ``through`` it is ``Through``: whether the second reads what the first writes to a tile in shared memory.
+        ``cpp()`` of a chain or a recipe is a device function that does it.
+
+            >>> db.chain("m64n128k16 f32 D", "m64n128k16 f16 A 64B.K", through="128B").verdict
+            'm 0 k 32 is read where m 4 k 32 is written: both agree in 64B'
 
         Args:
             first: a D, or ``ldmatrix``.
@@ -544,12 +552,19 @@ class Database:
                 follow each other, so that one ``ldmatrix.x4`` loads two B of two registers.
             pitch: bytes from a line of the tile to the next. Default: as many as it has.
             swizzle: how the tile is swizzled: ``none``, ``32B``, ``64B`` or ``128B``.
+            through: the same of a tile between both operands. Either may be a box of cp.async.bulk.tensor, and the
+                second what a descriptor reads.
             tiles: a ``tile`` of many instructions and its warps, of which each operand takes its own letters.
         """
         from .db.flow.chain import Chains, chain, operand, relabelled
         from .db.flow.recipe import MAJORS, recipes
 
         names.expect_names(tiles, Tiles.__annotations__)
+        if through is not None:
+            no = {"relabel": relabel, "major": major, "count": count != 1, "pitch": pitch, "swizzle": swizzle, **tiles}
+            if others := [name for name, given in no.items() if given]:
+                raise LanemapError(f"{others[0]} is not for a chain through shared memory: leave it out", others[0])
+            return self._through(_query(first), _query(second or ""), word("through", through) or "", transpose)
         start, goal = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
         alone = goal.shape is None
         if not alone and (moved := names.matrix_move(start, goal)):
@@ -587,6 +602,14 @@ class Database:
         remarks = [*dict.fromkeys([*remarks, *lookup.Fragments(goal, [taken]).remarks])]
         plain = replace(chain(end, taken, transposed=transpose), movmatrix=(movable, moves), remarks=remarks)
         return (relabelled(plain) if relabel else None) or plain
+
+    def _through(self, first: Query, second: Query, mode: str, transposed: bool) -> Through:
+        from .db.flow.recipe import pairs
+        from .db.flow.through import end, through
+
+        with self.reader.snapshot():
+            ends = end(self.reader, first), end(self.reader, second)
+            return through(*ends, mode, lambda name: pairs(self.reader, _query(name)), transposed=transposed)
 
     @staticmethod
     def descriptor(

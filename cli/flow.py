@@ -40,6 +40,7 @@ def chain(
     count: int = 1,
     pitch: int | None = None,
     swizzle: str | None = None,
+    through: str | None = None,
     source: str = DEFAULT_SOURCE,
     format: ChainFormat = ChainFormat.TABLE,
     db: str | None = None,
@@ -55,7 +56,10 @@ def chain(
 
     ldmatrix before an operand loads it, and stmatrix after it stores it: then the answer is the address in a tile of
     shared memory that each lane passes, and the bank conflicts with what avoids them. Either may have qualifiers, as in
-    ldmatrix.x4.
+    ldmatrix.x4. ld.shared and st.shared in their place are plain moves, as wide as the operand allows.
+
+    With --through a D, or what a tensor map writes, goes through a tile in shared memory to the second operand: to a
+    descriptor, as A 128B.K, to lanes that load it, or to a tensor map. Exit code 1: it is not read where it is written.
 
     With --format cpp the answer is a C++ device function that does it, with inline PTX.
     """
@@ -77,6 +81,7 @@ def chain(
             count=count,
             pitch=pitch,
             swizzle=swizzle,
+            through=through,
             **tiles,
         )
         remark(answer.remarks)

@@ -145,7 +145,7 @@ def of_chain(chain, seed=0):
 def of_recipe(recipe, type_="f16", seed=0):
     """The case of a recipe: a tile of random elements and the operands that it becomes, or the other way about."""
     operand, count = recipe.operand, recipe.count
-    load = recipe.moves[0].instruction == "ldmatrix"
+    load = recipe.moves[0].instruction.startswith("ld")
     bits_ = 16 if recipe.packed else operand.slot_bits
     down, across = (count, 1) if operand.role == "A" else (1, count)
     rows, cols = (size * many for size, many in zip(operand.dimensions, (down, across), strict=True))

@@ -237,11 +237,12 @@ async def chain(
     count: int = 1,
     pitch: int | None = None,
     swizzle: str | None = None,
+    through: str | None = None,
     **tiles: Unpack[Tiles],
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
     options: dict[str, Any] = {"transpose": transpose, "relabel": relabel, "major": major}
-    options |= {"count": count, "pitch": pitch, "swizzle": swizzle, **tiles}
+    options |= {"count": count, "pitch": pitch, "swizzle": swizzle, "through": through, **tiles}
     answer = await working(work.chain, form, first, second or None, **options)
     return Response(answer, media_type=CHAIN[form])
 

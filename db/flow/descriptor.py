@@ -90,6 +90,14 @@ class Descriptor(Told):
                 rows.append((mn, k, byte, byte >> 4))
         return Rows((letter, "k", "bytes", "encoded"), rows)
 
+    @property
+    def read(self) -> Array:
+        """The bit at which each element of the tile is read, by the products one after the other: an array (mn, k)."""
+        bits, of = np.empty((self.tile.mn, self.tile.k), np.int64), _product(self.key)
+        for mn, k, byte, _ in self.steps.rows:
+            bits[mn : mn + of.mn, k : k + of.k] = read(of, self.fields._replace(start=byte))
+        return bits
+
     def rows(self) -> Rows:
         """The same as ``steps``."""
         return self.steps
@@ -194,7 +202,7 @@ def describe(query: Query, extents: str | None = None) -> Descriptor:
     Raises:
         LanemapError: there is no such operand or layout, or the tile does not fit it; says what would be right.
     """
-    key = _key(query)
+    key = memory_key(query)
     of = tile(key)
     if of is None:
         raise LanemapError(f"say how {key} lies in shared memory: {', '.join(patterns(type_bits(key.type)))}")
@@ -257,7 +265,7 @@ def _product(key: Key) -> Tile:
     return of
 
 
-def _key(query: Query) -> Key:
+def memory_key(query: Query) -> Key:
     """The operand in shared memory that a query names.
 
     Raises:

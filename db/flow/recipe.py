@@ -1,8 +1,9 @@
-"""Recipes for loading an operand from shared memory with ldmatrix, or storing it there with stmatrix.
+"""Recipes for loading an operand from shared memory, or storing it there.
 
 ldmatrix and stmatrix move rows of memory, 16 bytes each, whose addresses lanes pass (9.7.16.5.15, 9.7.16.5.16). Their
 fragments say which bits of which row are in which bits of which register, and so does that of the operand. From these
-the addresses follow, or two of them contradict each other and the move cannot do it.
+the addresses follow, or two of them contradict each other and the move cannot do it. ld.shared and st.shared move a row
+of one, two or four words for each lane.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,11 +16,13 @@ import numpy as np
 from .. import lookup
 from ..errors import LanemapError
 from ..isa.forms import Form, forms
-from ..isa.instructions import WARP, instruction
+from ..isa.instructions import WARP, Key, instruction
+from ..isa.names import PLAIN_MOVES
 from ..isa.shared import LARGEST, MODES
+from ..isa.vendors import NVIDIA
 from ..layout.algebra import Array, Case, NotASumError, as_sum, bits
 from ..layout.banks import BANKS, degrees
-from ..layout.fragment import Element, Fragment, elements
+from ..layout.fragment import Element, Fragment, by_rule, elements
 from ..layout.shared import swizzle
 from ..rows import Rows, Told
 from ..store.reader import Reader
@@ -33,12 +36,8 @@ MAJORS = tuple(_LINES)
 #: Bits of a register that a matrix is moved to or from.
 _WORD = 32
 
-#: Bytes of shared memory at one address that a lane passes, and of what addresses are multiples.
-_ROW = 16
-
 #: Bytes that all banks hold once.
 _LINE = BANKS * _WORD // 8
-
 
 #: How many operands can be moved together.
 _MOST = 16
@@ -99,7 +98,12 @@ class Recipe(Told):
         return self._degree(self.pitch or self.tile[1], self.mode)
 
     def _degree(self, pitch: int, mode: str) -> int:
-        return int(degrees(self.places(pitch, mode).reshape(-1, WARP), _ROW).max())
+        return int(degrees(self.places(pitch, mode).reshape(-1, WARP), self.width).max())
+
+    @property
+    def width(self) -> int:
+        """Bytes of memory at one address that a lane passes, and of what addresses are multiples."""
+        return self.moves[0].dimensions[1] * self.moves[0].slot_bits // 8
 
     def places(self, pitch: int, mode: str) -> Array:
         """The byte of the tile that each address names, whose lines are so far apart, and which is so swizzled."""
@@ -110,7 +114,8 @@ class Recipe(Told):
         """The narrowest swizzle, and the least padding, with the lowest degree that either can have: pitch and mode."""
         pitch = self.pitch or self.tile[1]
         swizzled = [(pitch, mode) for mode, span in MODES.items() if not pitch % span]
-        padded = [(wider, "none") for wider in range(-(-pitch // _ROW) * _ROW, pitch + _LINE, _ROW)]
+        step = self.width
+        padded = [(wider, "none") for wider in range(-(-pitch // step) * step, pitch + _LINE, step)]
         best_swizzled, best_padded = (min(some, key=lambda one: self._degree(*one)) for some in (swizzled, padded))
         return best_swizzled, best_padded
 
@@ -163,11 +168,11 @@ class Recipe(Told):
         Raises:
             LanemapError: no move can do that; says what would be right.
         """
-        lines, width = self.tile
+        (lines, width), step = self.tile, self.width
         wide = width if pitch is None else pitch
-        if wide % _ROW or wide < width:
-            least = -(-width // _ROW) * _ROW
-            raise LanemapError(f"invalid pitch {wide}: it is a multiple of {_ROW} from {least} on", "pitch")
+        if wide % step or wide < width:
+            least = -(-width // step) * step
+            raise LanemapError(f"invalid pitch {wide}: it is a multiple of {step} from {least} on", "pitch")
         if lines * wide > LARGEST:
             raise LanemapError(f"{lines} lines {wide} bytes apart exceed the {LARGEST} bytes of a block", "pitch")
         known = {name.lower(): name for name in MODES}
@@ -186,7 +191,8 @@ class Recipe(Told):
         named = f"the stored half of {operand}" if operand.windowed else str(operand)
         way = "from" if loads(self.moves[0]) else "to"
         yield f"{named} {way} a {line}-major tile of {lines} {line}s of {width} bytes"
-        yield f"source:  {', '.join(dict.fromkeys(str(fragment.source) for fragment in (operand, *self.moves)))}"
+        sources = (fragment.source for fragment in (operand, *self.moves) if fragment.source)
+        yield f"source:  {', '.join(dict.fromkeys(sources))}"
         if self.count > 1:
             along = {"A": "M", "r": "the memory's columns"}.get(operand.role, "N")
             yield f"count:   {self.count} neighbours along {along}; registers of each follow those of the one before"
@@ -204,17 +210,15 @@ class Recipe(Told):
             first += move.registers
             numbers = f"register{'s' * (len(regs) > 1)} {_in_order(regs)}"
             taken = f"packed {numbers}" if self.packed else f"{numbers} of {operand.role}"
-            form = form_of(move, operand)
-            yield f"move {step}:  {form}, {taken}"
-            if form.target[-1].isalpha():
+            yield f"move {step}:  {mnemonic(move, operand)}, {taken}"
+            if move.instruction not in PLAIN_MOVES and (form := form_of(move, operand)).target[-1].isalpha():
                 yield f"target:  {form.needs}"
             yield f"{line + ':':<8} {formula(addresses, 'line')}"
             yield f"byte:    {formula(addresses, 'byte')}"
-            length = move.dimensions[1] * move.slot_bits // 8
             parts = move.registers // move.computations
             for matrix, passed in grouped(addresses, lambda address: address.matrix).items():
                 starts = {address.byte for address in passed}
-                bytes_ = spans(start + byte for start in starts for byte in range(length))
+                bytes_ = spans(start + byte for start in starts for byte in range(self.width))
                 into = regs[matrix - 1] if parts == 1 else _in_order(regs[(matrix - 1) * parts : matrix * parts])
                 matrices.append((step, matrix, into, spans(address.line for address in passed), bytes_))
         if self.shift:
@@ -288,19 +292,32 @@ def recipes(
 
 
 def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:
-    """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first.
+    """The ldmatrix or stmatrix of a query with each of its qualifiers, those of several matrices first; or plain moves.
 
     Those of m8n8 come first if the query names no shape. Sources are chosen as by ``every_operand``.
 
     Raises:
         LanemapError: no source has them.
     """
+    if (name := query.token("instruction")) in PLAIN_MOVES:
+        return [_plain(str(name), words) for words in (4, 2, 1)]
     every = lookup.every_operand(reader, replace(query, role=None))
     addresses = {fragment.key._replace(role="r"): fragment for fragment in every if fragment.role == "p"}
     usable = [Pair(fragment, addresses[fragment.key]) for fragment in every if fragment.key in addresses]
     if not usable:
         raise LanemapError(f"no source has the addresses of {query.title}: name ldmatrix or stmatrix m8n8")
     return sorted(usable, key=lambda pair: (pair.r.shape != "m8n8", -pair.r.computations, str(pair.r.qualifiers)))
+
+
+def _plain(name: str, words: int) -> Pair:
+    """A plain move as a matrix of which each lane has a row: the fragments of D of an instruction without forms."""
+    lane, word = np.indices((WARP, words))
+    r = Key(name, f"m{WARP}n{words}", "b32", "D")
+    p = r._replace(shape=f"m{WARP}n1")
+    return Pair(
+        Fragment.of(r, by_rule(1, lane, word), "documented", registers=words, slots=1),
+        Fragment.of(p, by_rule(1, lane[:, :1], word[:, :1]), "documented", registers=1, slots=1),
+    )
 
 
 def recipe(available: Sequence[Pair], operand: Fragment, major: str, count: int = 1) -> Recipe:
@@ -345,7 +362,8 @@ def recipe(available: Sequence[Pair], operand: Fragment, major: str, count: int 
         if not failed or same[0].r.slot_bits == operand.slot_bits:
             failed[name] = "; with .trans, ".join(dict.fromkeys(reasons.values()))
     (move, why), *others = failed.items()
-    move += f" {available[0].r.qualifiers}" if len({pair.r.qualifiers for pair in available}) == 1 else ""
+    qualifiers = {pair.r.qualifiers for pair in available}
+    move += f" {available[0].r.qualifiers}" if len(qualifiers) == 1 and None not in qualifiers else ""
     why = "; ".join([why, *map(": ".join, others)])
     raise LanemapError(f"{move} cannot move {operand} in a {_LINES[major]}-major tile: {why}")
 
@@ -353,7 +371,7 @@ def recipe(available: Sequence[Pair], operand: Fragment, major: str, count: int 
 def _expect_movable(move: Fragment, operand: Fragment) -> None:
     name = operand.key._replace(major=None, selector=None)
     if operand.role == "r" and operand.instruction != move.instruction:
-        if instruction(operand.instruction).moves == instruction(move.instruction).moves:
+        if instruction(operand.instruction).moves == ("load" if loads(move) else "store"):
             raise LanemapError(
                 "one move must load the registers and the other store them, as in tcgen05.ld ... stmatrix"
             )
@@ -362,7 +380,7 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
     move.expect_rows()
     operand.expect_rows()
     mover, user = (instruction(fragment.instruction).vendor for fragment in (move, operand))
-    if (user.name and user is not mover) or operand.threads % move.threads:
+    if (user.name and user is not (mover if mover.name else NVIDIA)) or operand.threads % move.threads:
         whose = f"is {user.title}'s" if user.name else f"is held by {operand.threads} lanes"
         raise LanemapError(
             f"{name} {whose}, and {move.instruction} moves registers of {mover.title}'s {mover.group_name}s"
@@ -430,10 +448,14 @@ def _addresses(
     mover, user = (lookup.Query(**fragment.key._asdict()).forms for fragment in (available[0].r, operand))
     targets = instruction(operand.instruction).vendor.targets
     runs = (form.supports(target) and to.supports(target) for form, to, target in product(mover, user, targets))
-    if user and not any(runs):
+    if mover and user and not any(runs):
         raise _ReasonError(f"it needs {mover[0].needs}, and {user[0].name} needs {user[0].needs}")
     together = neighbours(operand, count)
     held, words = _held(together, major, available[0].r), together.registers * together.register_bits // _WORD
+    if (
+        available[0].r.instruction in PLAIN_MOVES
+    ):  # a vector may have any registers: those of a line, one after the other
+        return *_in_turn(available, held, together, np.lexsort(held[0].T[::-1]).tolist()), count
     parts = available[0].r.registers // available[0].r.computations
     try:
         return *_in_turn(available, held, together, range(words)), count
@@ -517,7 +539,7 @@ def _in_order(registers: Sequence[int]) -> str:
 
 def loads(move: Fragment) -> bool:
     """Whether it moves from memory to registers."""
-    return instruction(move.instruction).moves == "load"
+    return move.instruction.startswith("ld")
 
 
 def _transposes(move: Fragment) -> bool:
@@ -529,7 +551,14 @@ def _in_memory(row: Number, col: Number, major: str) -> tuple[Number, Number]:
 
 
 def _name(move: Fragment) -> str:
+    if move.instruction in PLAIN_MOVES:
+        return f"{move.instruction}{f'.v{move.registers}' if move.registers > 1 else ''}.b32"
     return f"{move.instruction} {move.shape} {move.type}"
+
+
+def mnemonic(move: Fragment, operand: Fragment) -> str:
+    """How a move of an operand is written."""
+    return _name(move) if move.instruction in PLAIN_MOVES else str(form_of(move, operand))
 
 
 def form_of(move: Fragment, operand: Fragment) -> Form:

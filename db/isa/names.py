@@ -160,7 +160,9 @@ class Query:
         ends |= {at for at in moves[1:] if at - 1 + after not in ends}
         pieces = [tokens[start:end] for start, end in pairwise(sorted({0, *ends, len(tokens)}))]
         move, *rest = pieces[0]
-        bare = rest and _is_one(move, _MOVES) and rest[-1].lower() != "r"
+        bare = rest and _is_one(move, [*_MOVES, *PLAIN_MOVES]) and rest[-1].lower() != "r"
+        if len(pieces) > 1 and all(map(pattern, pieces[-1])):
+            pieces[-2:] = [pieces[-2] + pieces[-1]]  # how an operand lies in memory may stand behind its role
         return [[move], rest, *pieces[1:]] if bare else pieces
 
     @cached_property
@@ -388,7 +390,7 @@ def _parsed(spelt: str, field: str) -> Mapping[str, str]:
     """The tokens of a name. In none of the notations, it is an instruction of an import, with a shape and a type."""
     if is_shape(spelt):
         return {shape_name(spelt): "shape"}
-    if plain(spelt) in INSTRUCTIONS:
+    if plain(spelt) in INSTRUCTIONS or plain(spelt) in PLAIN_MOVES:
         return {plain(spelt): "instruction"}
     if types_named(spelt):
         return _parsed_type(spelt, {})
@@ -461,8 +463,10 @@ def is_role(token: object) -> bool:
 
 #: The moves between an operand and shared memory, of which lanes give addresses: a load stands before the operand.
 _MOVES = [name for name, row in INSTRUCTIONS.items() if "p" in row.axes]
+#: Those of which each lane moves what lies at its own address, a load and a store, which are no matrix moves.
+PLAIN_MOVES = ("ld.shared", "st.shared")
 #: All moves between registers and a memory.
-_REGISTER_MOVES = [name for name, row in INSTRUCTIONS.items() if "r" in row.axes]
+_REGISTER_MOVES = [*(name for name, row in INSTRUCTIONS.items() if "r" in row.axes), *PLAIN_MOVES]
 
 
 def _is_one(token: str, names: Iterable[str]) -> bool:
@@ -471,7 +475,7 @@ def _is_one(token: str, names: Iterable[str]) -> bool:
 
 
 def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
-    """The move and the operand: ldmatrix before it or stmatrix after it. None where neither is a matrix move.
+    """The move and the operand: ldmatrix or ld.shared before it, stmatrix or st.shared after it. None where neither is.
 
     The operand may be what tcgen05.ld has loaded, or tcgen05.st is to store.
 
@@ -484,13 +488,13 @@ def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
     place = roles.index("r")
     if roles == ["r", "r"]:
         ends = [query.token("instruction") or _MOVES[at] for at, query in enumerate((first, second))]
-        if {*ends} <= {*_MOVES}:
-            raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
-        place = int(ends[1] in _MOVES)
+        if {*ends} <= {*_MOVES, *PLAIN_MOVES}:
+            raise LanemapError("both are moves: name the A, B, C or D that one of them loads or stores")
+        place = int(ends[1] in (*_MOVES, *PLAIN_MOVES))
     move, partner = (first, second) if place == 0 else (second, first)
     named = move.token("instruction") or _MOVES[place]
-    if named != _MOVES[place]:
-        why = "" if named in _MOVES else f"{named} is not for shared memory: "
+    if named not in (_MOVES[place], PLAIN_MOVES[place]):
+        why = "" if named in (*_MOVES, *PLAIN_MOVES) else f"{named} is not for shared memory: "
         raise LanemapError(f"{why}write {_MOVES[0]} before what it loads, and {_MOVES[1]} after what it stores")
     return (move if move.token("instruction") else replace(move, instruction=named)), partner
 

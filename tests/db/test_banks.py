@@ -94,3 +94,92 @@ def test_what_no_one_asked_about_is_said_where_there_is_a_conflict(database):
 def test_what_no_tile_can_have_is_refused(database, options, words):
     with pytest.raises(lanemap.LanemapError, match=words):
         database.chain("ldmatrix", "m16n8k16 f16 A", **options)
+
+
+PLAIN = [
+    *("m16n8k16 f16 A", "m16n8k16 f16 B", "m16n8k16 f32 D", "m16n8k8 tf32 A", "m8n8k4 f64 A", "m16n8k32 s8 B"),
+    *(
+        "m16n8k64 s4 A",
+        "m16n8k256 b1 B",
+        "m64n64k16 f16 D",
+        "m64n24k8 f32 D",
+        "m64n8k16 f16 A",
+        "mma.sp m16n8k32 f16 B",
+    ),
+]
+
+
+@pytest.mark.parametrize("operand", PLAIN)
+@pytest.mark.parametrize("major", ["row", "col"])
+@pytest.mark.parametrize("mode", SWIZZLES)
+def test_plain_moves_bring_each_element_where_it_belongs(database, operand, major, mode):
+    """Memory of numbered bits is loaded as told, a vector for each lane, and compared with the rows of the operand."""
+    fragment = database.fragment(operand)
+    rows, cols = fragment.dimensions
+    lines, places = (rows, cols) if major == "row" else (cols, rows)
+    width = fragment.slot_bits
+    pitch = -(-places * width // 8 // 128) * 128
+    try:
+        recipe = database.chain("ld.shared", operand, major=major, pitch=pitch, swizzle=mode)[0]
+    except lanemap.LanemapError as error:
+        held = {(lane, reg, slot): (row, col) for lane, reg, slot, row, col, *_ in fragment.tuples()}
+        step = (0, 1) if major == "row" else (1, 0)
+        apart = {(b[0] - a[0], b[1] - a[1]) for (*at, slot), a in held.items() if (b := held.get((*at, slot + 1)))}
+        assert "are not next to each other in memory" in str(error)
+        assert apart != {step}
+        return
+    memory = {}
+    for line, place in product(range(lines), range(places)):
+        cell = (line, place) if major == "row" else (place, line)
+        for bit in range(width):
+            byte, rest = divmod((line * pitch * 8 + place * width) + bit, 8)
+            memory[(byte ^ byte // 128 % SWIZZLES[mode] * 16) * 8 + rest] = (*cell, bit)
+    first, size, worst = 0, recipe.width, 1
+    loaded = {}
+    for step, move in enumerate(recipe.moves):
+        regs = recipe.registers[first : first + move.registers]
+        first += move.registers
+        passed = [row for row in recipe.rows().records() if row["step"] == step]
+        assert [row["lane"] for row in passed] == list(range(fragment.threads))
+        assert len(regs) * 4 == size
+        for row in passed:
+            assert row["address"] % size == 0
+            for at, reg in enumerate(regs):
+                bits = [memory.get((row["address"] + at * 4) * 8 + bit) for bit in range(32)]
+                loaded[row["lane"], reg] = bits
+        for warp in range(0, len(passed), 32):
+            worst = max(worst, *cycles([row["address"] for row in passed[warp : warp + 32]], size))
+    assert recipe.degree == worst
+    for lane, reg, slot, row, col, *_ in fragment.tuples():
+        first = reg * fragment.register_bits + slot * width
+        for bit in range(width):
+            assert loaded[lane, (first + bit) // 32][(first + bit) % 32] == (row, col, bit)
+
+
+def test_plain_moves_are_as_wide_as_the_operand_allows(database):
+    widths = {
+        words: database.chain(words, "st.shared", major="row")[0].width
+        for words in ("m16n8k16 f32 D", "m16n8k16 f16 D")
+    }
+    assert widths == {"m16n8k16 f32 D": 8, "m16n8k16 f16 D": 4}
+    assert database.chain("ld.shared", "tcgen05.st 32x32b x4", major="row")[0].width == 16
+    stored = database.chain("m16n8k16 f32 D", "st.shared", major="row", pitch=128)[0]
+    assert (stored.degree, stored.laid(160, None).degree) == (4, 1)
+    assert "4-way conflict with rows 128 bytes apart; 2 with swizzle 64B; none 160 bytes apart" in " ".join(
+        str(stored).split()
+    )
+    assert stored.choices[1] == (160, "none")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("m16n8k16 f16 A", "ld.shared"), "write ldmatrix before what it loads"),
+        (("st.shared", "m16n8k16 f32 D"), "stmatrix after what it stores"),
+        (("ld.shared", "st.shared"), "both are moves"),
+        (("ld.shared", "tcgen05.ld 32x32b x4"), "one move must load the registers and the other store them"),
+    ],
+)
+def test_plain_moves_stand_where_they_belong(database, words, said):
+    with pytest.raises(lanemap.LanemapError, match=said):
+        database.chain(*words)

@@ -78,6 +78,8 @@ RECIPES = {
     "sm_75": [
         ("ldmatrix", "m16n8k8 f16 A", {}),
         ("ldmatrix", "m16n8k8 f16 B", {"count": 4}),
+        ("ld.shared", "m16n8k8 f16 A", {"pitch": 64, "swizzle": "64B", "major": "row"}),
+        ("m16n8k8 f32 D", "st.shared", {"pitch": 64, "swizzle": "64B"}),
     ],
     "sm_80": [
         ("ldmatrix", "m16n8k16 f16 A", {}),

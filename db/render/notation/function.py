@@ -13,9 +13,10 @@ import numpy as np
 
 from ...errors import LanemapError
 from ...flow.chain import Chain
-from ...flow.recipe import Recipe, Recipes, form_of, loads
+from ...flow.recipe import Recipe, Recipes, loads, mnemonic
 from ...isa.forms import forms
-from ...isa.instructions import WARP
+from ...isa.instructions import WARP, WORD
+from ...isa.names import PLAIN_MOVES
 from ...isa.vendors import NVIDIA
 from ...layout.algebra import Array, NotASumError, as_sum
 from ...layout.fragment import Fragment
@@ -150,6 +151,8 @@ def _together(place: Array, lanes: Array, slots: int) -> tuple[Array, Array]:
 def _recipe(made: Recipe) -> str:
     """The function of a recipe."""
     operand, used, mode = made.operand, made.moves[0].instruction, swizzle(made.mode)
+    if operand.register_bits > WORD:
+        raise LanemapError(f"C++ moves registers of {WORD} bits, and those of {operand} have {operand.register_bits}")
     role, sizes, body = operand.role.lower(), _sizes([made.count], operand), Lines(operand.threads)
     packed = operand.type if operand.type in _NATIVE else "f32"
     kind = _NATIVE[packed] if made.packed else _type(operand)
@@ -172,16 +175,17 @@ def _recipe(made: Recipe) -> str:
             known.append((place, body.named("offset", "unsigned", text)))
         offset, more = near[0] if near else (known[-1][1], 0)
         address, number = f"[%{len(taken) if load else 0}{f' + {more}' * bool(more)}]", int(not load)
-        vector = f"{{{', '.join(f'%{at + number}' for at in range(len(taken)))}}}"
-        statement = (
-            f"{form_of(move, operand)} {vector}, {address};"
-            if load
-            else f"{form_of(move, operand)} {address}, {vector};"
-        )
-        inputs = [("unsigned", f"start0 + {offset}"), *(() if load else (("unsigned", one) for one in taken))]
+        vector = ", ".join(f"%{at + number}" for at in range(len(taken)))
+        vector = vector if used in PLAIN_MOVES and len(taken) == 1 else f"{{{vector}}}"
+        ends = [vector, address] if load else [address, vector]
+        statement = f"{mnemonic(move, operand)} {', '.join(ends)};"
+        inputs = [
+            ("unsigned", f"start0 + {offset}"),
+            *(() if load else (("unsigned" if made.packed else kind, one) for one in taken)),
+        ]
         body.written += _asm([statement], [(kind, one) for one in taken] if load else [], inputs, "memory")
     body.written += [f"{one} <<= {made.shift};" for one in registers if made.shift]
-    name = f"{used}_{operand.identifier}_{made.major}" + f"_x{made.count}" * (made.count > 1)
+    name = f"{used.replace('.', '_')}_{operand.identifier}_{made.major}" + f"_x{made.count}" * (made.count > 1)
     name += f"_pitch{pitch}" * (made.pitch is not None) + f"_{made.mode}" * (made.mode != "none")
     argument = _argument(kind if load else f"const {kind}", role, sizes)
     arguments = ["const void* tile", argument] if load else [argument, "void* tile"]
