@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from .db.flow.box import Written
     from .db.flow.chain import Chain, Chains
     from .db.flow.descriptor import Decoded, Descriptor
+    from .db.flow.instruction_descriptor import InstructionDescriptor
     from .db.flow.metadata import Metadata
     from .db.flow.recipe import Recipe, Recipes
     from .db.flow.reduction import Reduction
@@ -107,7 +108,18 @@ __all__ = [
         "Descriptor",
     ),
     *("Export", "Fleet"),
-    *("Form", "Fragment", "Fragments", "Key", "Known", "LanemapError", "Location", "Metadata", "NoRowsError"),
+    *(
+        "Form",
+        "Fragment",
+        "Fragments",
+        "InstructionDescriptor",
+        "Key",
+        "Known",
+        "LanemapError",
+        "Location",
+        "Metadata",
+        "NoRowsError",
+    ),
     *(
         "Picture",
         "Place",
@@ -150,6 +162,7 @@ _OFFERED = {
     ".db.flow.chain": ("Chain", "Chains"),
     ".db.flow.descriptor": ("Decoded", "Descriptor"),
     ".db.flow.metadata": ("Metadata",),
+    ".db.flow.instruction_descriptor": ("InstructionDescriptor",),
     ".db.flow.recipe": ("Recipe", "Recipes"),
     ".db.flow.reduction": ("Reduction",),
     ".db.flow.terms": ("Terms",),
@@ -614,7 +627,7 @@ class Database:
     @staticmethod
     def descriptor(
         operand: Query | str, tile: str | None = None, *, decode: int | None = None
-    ) -> Descriptor | Decoded | Written:
+    ) -> Descriptor | Decoded | Written | InstructionDescriptor:
         """The matrix descriptor of an operand in shared memory, or what such a word reads, or what a tensor map writes.
 
             >>> hex(db.descriptor("m64n128k16 f16 B 128B.K", "n128k64").word)
@@ -623,16 +636,21 @@ class Database:
             'columns 8 to 15 read what lies in columns 1 to 8: the stride byte offset is 128, it must be 1024'
             >>> db.descriptor("cp.async.bulk.tensor b16 128B", "m100n24").box.size
             12800
+            >>> hex(db.descriptor("tcgen05.mma kind::f16 m128n256 f32 bf16 bf16").word)
+            '0x8400490'
 
         Args:
             operand: an A or B with its layout in shared memory: the swizzling mode, and along what its lines run. Or
-                ``cp.async.bulk.tensor`` with a type and a swizzling mode.
+                ``cp.async.bulk.tensor`` with a type and a swizzling mode. Or ``tcgen05.mma`` with a kind, a shape and
+                the types of D, A and B, for the 32-bit instruction descriptor.
             tile: the tile that lies there: M or N, and K. Default: the smallest one. Or the box, rows M of elements N.
             decode: a descriptor, of which to say what it addresses.
         """
-        from .db.flow import box, descriptor
+        from .db.flow import box, descriptor, instruction_descriptor
 
         query = _query(operand)
+        if (words := str(query.shape)).lower().startswith("tcgen05.mma"):
+            return instruction_descriptor.describe(words, decode)
         if box.writes(query):
             if decode is not None:
                 raise LanemapError("no matrix descriptor writes a box: decode what wgmma reads")

@@ -190,14 +190,22 @@ def descriptor(
 
     Of cp.async.bulk.tensor, a type and a mode it says where the elements of a box lie that a tensor map writes: --tile
     names its rows M and elements N. Modes are none, 32B, 64B, 128B, 128B.atom32, 128B.atom32.flip8 and 128B.atom64.
+
+    Of tcgen05.mma, a kind, a shape and the types of D, A and B it is the 32-bit instruction descriptor, each field with
+    its bits: tcgen05.mma kind::f16 m128n256 f32 bf16 bf16 transpose_B=yes. With --decode and a kind it says what a word
+    has.
     """
-    from .. import Decoded  # numpy comes with it, which --help needs no more than the other commands
+    from .. import (
+        Decoded,
+        InstructionDescriptor,
+    )  # numpy comes with it, which --help needs no more than the other commands
 
     query = Query.parse(operand)
     given = None if decode is None else word(decode, "a descriptor", 64)
     answer = Database.descriptor(query, tile, decode=given)
     write_answer(answer, format)
-    return DISAGREES if isinstance(answer, Decoded) and answer.wrong.any() else OK
+    wrong = isinstance(answer, InstructionDescriptor) and answer.wrong
+    return DISAGREES if wrong or (isinstance(answer, Decoded) and answer.wrong.any()) else OK
 
 
 @app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")

@@ -1,0 +1,172 @@
+"""The 32-bit instruction descriptor of tcgen05.mma: its fields by kind, from words to it and back (9.7.18.4.2)."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..errors import LanemapError
+from ..isa import data
+from ..rows import Rows, Told
+from ..text import spans
+
+_SHAPE = re.compile(r"m(\d{1,3})n(\d{1,3})(?:k(\d{1,3}))?", re.IGNORECASE)
+
+
+class Field(NamedTuple):
+    """A field of the word: its bits, low first, and what its numbers stand for.
+
+    Without ``values`` it is a number, which the word has divided by ``times``. ``later`` is the target from which on
+    there is the field, or a bit or value of it.
+    """
+
+    name: str
+    bits: Sequence[int]
+    values: Mapping[str, int]
+    times: int = 1
+    later: str = ""
+
+    def number(self, word: str) -> int:
+        """The number that a word stands for.
+
+        Raises:
+            LanemapError: none does; says which do.
+        """
+        if self.values:
+            known = {name: number for names, number in self.values.items() for name in (names, *names.split(", "))}
+            if word.lower() not in known:
+                raise LanemapError(f"{self.name} is not {word}: choose from {', '.join(self.values)}")
+            return known[word.lower()]
+        most = ((1 << len(self.bits)) - 1) * self.times
+        if not word.isdecimal() or int(word) % self.times or int(word) > most:
+            by = f" in steps of {self.times}" if self.times > 1 else ""
+            raise LanemapError(f"{self.name} is not {word}: it is 0 to {most}{by}")
+        return int(word) // self.times
+
+    def meaning(self, number: int) -> str:
+        """What a number stands for; empty if nothing."""
+        if not self.values:
+            return str(number * self.times)
+        return next((names for names, value in self.values.items() if value == number), "")
+
+
+def fields(kind: str) -> list[Field]:
+    """The fields of a kind, such as f16, in the order of their bits.
+
+    Raises:
+        LanemapError: there is no such kind; names those that there are.
+    """
+    tables = {name: table for table in data("instruction_descriptor") for name in table["kinds"].split()}
+    if kind not in tables:
+        raise LanemapError(f"no kind {kind!r} of tcgen05.mma: choose from {', '.join(tables)}")
+    found = []
+    for row in tables[kind]["fields"]:
+        spelt = row.get("values", {})
+        values = next((numbers for kinds, numbers in spelt.items() if kind in kinds.split()), {})
+        if values or not spelt:  # what other kinds alone have is reserved
+            runs = (map(int, run.split("-")) for run in row["bits"].split())
+            bits = [bit for first, *last in runs for bit in range(first, (last or [first])[0] + 1)]
+            found.append(Field(row["field"], bits, values, row.get("times", 1), row.get("later", "")))
+    return found
+
+
+@dataclass(frozen=True, repr=False)
+class InstructionDescriptor(Told):
+    """The word with which a kind of tcgen05.mma is told its shapes and types."""
+
+    kind: str
+    word: int
+
+    def numbers(self) -> Iterator[tuple[Field, int]]:
+        """Each field, and its number in the word."""
+        for field in fields(self.kind):
+            yield field, sum((self.word >> bit & 1) << at for at, bit in enumerate(field.bits))
+
+    @property
+    def wrong(self) -> list[str]:
+        """What no descriptor of the kind has."""
+        used = {bit for field in fields(self.kind) for bit in field.bits}
+        reserved = [bit for bit in range(32) if self.word >> bit & 1 and bit not in used]
+        said = [f"bit{'s' * (len(reserved) > 1)} {spans(reserved)} must be 0"] if reserved else []
+        for field, number in self.numbers():
+            if not field.meaning(number):
+                said.append(f"{field.name} is {number}: it must be {_choices(field)}")
+            elif field.name in ("M", "N") and not number:
+                said.append(f"{field.name} is 0")
+        return said
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is one."""
+        return "; ".join(self.wrong) or "each field has a meaning"
+
+    def rows(self) -> Rows:
+        """Each field with its bits, number and meaning."""
+        rows = [
+            (field.name, spans(field.bits), number, field.meaning(number) or "none", field.later or None)
+            for field, number in self.numbers()
+        ]
+        return Rows(("field", "bits", "number", "meaning", "target"), rows)
+
+    def parts(self) -> Iterator[str | Rows]:
+        """The word, what is wrong, and its fields."""
+        yield f"instruction descriptor of tcgen05.mma kind::{self.kind}: 0x{self.word:08x}"
+        yield self.verdict
+        yield self.rows()
+
+
+def _choices(field: Field) -> str:
+    return " or ".join(f"{number} ({names})" for names, number in field.values.items())
+
+
+def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
+    """The descriptor of a kind, or what the fields of a word are.
+
+    Args:
+        words: the kind; and without a word the shape, the types of D, A and B (of kinds with scales of A and B), and
+            other fields as ``transpose_B=yes``. What is not named is 0, or the only value that there is.
+        decode: a word.
+
+    Raises:
+        LanemapError: a field has no such value; says what it has.
+    """
+    named = [word for word in words.split()[1:] if word]
+    kinds = [word.lower().removeprefix("kind::") for word in named if word.lower().startswith("kind::")]
+    if len(kinds) != 1:
+        raise LanemapError("name one kind of tcgen05.mma, as in kind::f16")
+    kind = kinds[0]
+    known = {field.name.lower(): field for field in fields(kind)}
+    if decode is not None:
+        if not 0 <= decode < 1 << 32:
+            raise LanemapError(f"{decode:#x} is no instruction descriptor: it has 32 bits")
+        return InstructionDescriptor(kind, decode)
+    given: dict[str, str] = {}
+    types = []
+    for word in (word for word in named if not word.lower().startswith("kind::")):
+        name, equals, value = word.partition("=")
+        if equals:
+            given[name.lower()] = value
+        elif shape := _SHAPE.fullmatch(word):
+            given |= {axis: number for axis, number in zip("mnk", shape.groups(), strict=True) if number}
+        else:
+            types.append(word)
+    roles = [role for role in "dab" if role in known]
+    if not {"m", "n"} <= given.keys() or len(types) != len(roles):
+        of = " and ".join(", ".join(roles).upper().rsplit(", ", 1))
+        raise LanemapError(f"name the shape and the types of {of}, as in m128n256 {_example(known, roles)}")
+    given |= dict(zip(roles, types, strict=True))
+    if "k" in given:
+        given["k"] = f"{'sparse' if given.get('sparse') == 'yes' else 'dense'} {given['k']}"
+    if unknown := given.keys() - known.keys():
+        names = ", ".join(field.name for field in known.values())
+        raise LanemapError(f"kind::{kind} has no {', '.join(sorted(unknown))}: its fields are {names}")
+    number = 0
+    for name, field in known.items():
+        least = min(field.values.values(), default=0)
+        value = field.number(given[name]) if name in given else least
+        number |= sum((value >> at & 1) << bit for at, bit in enumerate(field.bits))
+    return InstructionDescriptor(kind, number)
+
+
+def _example(known: Mapping[str, Field], roles: Sequence[str]) -> str:
+    return " ".join(next(iter(known[role].values)) for role in roles)
