@@ -62,7 +62,7 @@ def fields(kind: str) -> list[Field]:
     found = []
     for row in tables[kind]["fields"]:
         spelt = row.get("values", {})
-        values = next((numbers for kinds, numbers in spelt.items() if kind in kinds.split()), {})
+        values: Mapping[str, int] = next((these for kinds, these in spelt.items() if kind in kinds.split()), {})
         if values or not spelt:  # what other kinds alone have is reserved
             runs = (map(int, run.split("-")) for run in row["bits"].split())
             bits = [bit for first, *last in runs for bit in range(first, (last or [first])[0] + 1)]
@@ -163,8 +163,8 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
     number = 0
     for name, field in known.items():
         least = min(field.values.values(), default=0)
-        value = field.number(given[name]) if name in given else least
-        number |= sum((value >> at & 1) << bit for at, bit in enumerate(field.bits))
+        chosen = field.number(given[name]) if name in given else least
+        number |= sum((chosen >> at & 1) << bit for at, bit in enumerate(field.bits))
     return InstructionDescriptor(kind, number)
 
 
