@@ -1008,11 +1008,20 @@ class Database:
             imports: Sequence[Imported] = [Imported(recording.read(named_file(path, "a capture file"), name))]
         else:
             file = None if path is None else str(named_file(path, "what is to be imported"))
-            imports = read(kind, file, name, python=None if python is None else text("python", python))
+            imports = read(kind, file, name, None if python is None else text("python", python), self._run_kernel)
             if kind == "python" and name is None:
                 self._expect_no_other([imported.source for imported in imports])
         self.add([imported.source for imported in imports], progress=progress)
         return imports
+
+    def _run_kernel(self, kernel: Any, how: Any) -> tuple[Sequence[Sequence[Fragment]], Sequence[str]]:
+        """What A and B of a library's kernel hold, by execution, and what is wrong with it. See ``trace``."""
+        args = {name: str(value) for name, value in how.args.items()}
+        found = self.trace(
+            kernel.ptx, args, how.product, block=kernel.block, shared=kernel.shared, grid=how.grid, files=False
+        )
+        words = [finding.words for finding in found.findings]
+        return [held for *_, held in found.judge.held()], words if found.checked else [*words, *found.notes]
 
     def _expect_no_other(self, sources: Sequence[Source]) -> None:
         """Refuse sources of a mapping whose names are those of sources from elsewhere."""

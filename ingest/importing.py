@@ -4,7 +4,7 @@ A new kind is a row here, and a module of its name with ``load``, which returns 
 it left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -65,7 +65,13 @@ def wrong(remarks: Iterable[Skipped]) -> list[dict[str, Any]]:
     ]
 
 
-def read(kind: str, path: str | None = None, name: str | None = None, python: str | None = None) -> Sequence[Imported]:
+def read(
+    kind: str,
+    path: str | None = None,
+    name: str | None = None,
+    python: str | None = None,
+    tracer: Callable[..., Any] | None = None,
+) -> Sequence[Imported]:
     """Read the layouts of anything but a document, without loading them into a database.
 
     Args:
@@ -73,6 +79,7 @@ def read(kind: str, path: str | None = None, name: str | None = None, python: st
         path: the file, folder or mapping.
         name: the name of the source, or the part before the colon if there are several. Default: that of the import.
         python: the Python that has the library of a mapping. Default: this one.
+        tracer: what runs the kernels of a mapping.
 
     Raises:
         LanemapError: the kind is unknown, the path is missing or not of that kind, or it cannot be read.
@@ -86,7 +93,7 @@ def read(kind: str, path: str | None = None, name: str | None = None, python: st
     if python is not None and kind != "python":
         raise LanemapError(f"{kind} takes no python: leave it out")
     load = import_module(f".{kind}", __package__).load
-    imports: Sequence[Imported] = load(path) if python is None else load(path, python)
+    imports: Sequence[Imported] = load(path, python, tracer) if kind == "python" else load(path)
     if name is None:
         return imports
     names = [imported.source.name for imported in imports]

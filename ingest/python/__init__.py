@@ -7,7 +7,7 @@ installed. Whatever the library does, only its own answers can be wrong. Each cl
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Table
 from dataclasses import replace
 from itertools import groupby
@@ -19,12 +19,12 @@ import msgspec
 
 from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import Key
-from ...db.layout.fragment import Fragment, Source
+from ...db.layout.fragment import Citation, Fragment, Source
 from ...db.layout.sets import claim_sets
 from ..importing import MAPPINGS, Imported, Skipped, wrong
 from .child import Child, ChildError, Limits
 from .layout import Places, domain, fragment, in_tile, named, places
-from .mapping import LibraryEntry, Mapping, read_mapping, shipped
+from .mapping import LibraryEntry, Mapping, Traced, read_mapping, shipped
 
 #: The limits of one task, with the import of its library, and of all tasks of a mapping.
 LIMITS = Limits()
@@ -57,11 +57,22 @@ class _Bases(msgspec.Struct):
     warp: _Vectors = []
 
 
+class Kernel(msgspec.Struct, forbid_unknown_fields=True):
+    """A kernel that a library made: its text, the threads of a block, and the bytes of dynamic shared memory."""
+
+    ptx: str
+    block: Annotated[int, msgspec.Meta(ge=1, le=1024)]
+    shared: Annotated[int, msgspec.Meta(ge=0, le=1 << 18)] = 0
+
+
+#: What runs a kernel: what A and B of its instructions hold, by execution, and what is wrong with it, in words.
+Tracer = Callable[[Kernel, Traced], tuple[Sequence[Sequence[Fragment]], Sequence[str]]]
+
 #: The type of an object in each form. Callables return pairs, or numbers that stand for pairs.
-_VALUE = {"bases": _Bases, "strides": Annotated[str, msgspec.Meta(max_length=300)]}
+_VALUE = {"kernel": Kernel, "bases": _Bases, "strides": Annotated[str, msgspec.Meta(max_length=300)]}
 
 
-def load(mapping: str, python: str | None = None) -> list[Imported]:
+def load(mapping: str, python: str | None = None, tracer: Tracer | None = None) -> list[Imported]:
     """The claims of a library, one source for each claim set, and the claims that cannot be used.
 
     A source is named after the library and, if it is installed, its version.
@@ -73,6 +84,7 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
         mapping: the name of a shipped one, or a TOML file. Modules are also searched for in the current folder, before
             all installed ones, and next to the file, after them.
         python: the Python in whose environment the library is installed. Default: this one.
+        tracer: what runs kernels. Without one those are left out.
 
     Raises:
         LanemapError: there is no such mapping, or it has no result.
@@ -97,6 +109,7 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
     wanted = [task for _, task in tasks]
     version, answered = answers(wanted, read.package, list(map(str, folders)), python or sys.executable)
     operands: list[_Operand] = []
+    wrong_kernels: dict[str, list[str]] = {}
     for (entry, task), answer in zip(tasks, answered, strict=True):
         try:
             checked = validated(answer, _Answer)
@@ -104,11 +117,22 @@ def load(mapping: str, python: str | None = None) -> list[Imported]:
             checked = _Answer(_NO_ANSWER)
         if checked.error is not None:
             refused.append(Skipped(called(task), " ".join(checked.error.split())[:_LONGEST_REASON]))
-        else:
+        elif entry.form != "kernel":
             operands += _operands(entry, checked)
+        else:
+            try:
+                held, words = _traced(entry, checked, tracer)
+                operands += held
+                wrong_kernels.setdefault(entry.set, []).extend(f"{called(task)}: {said}" for said in words)
+            except LanemapError as error:
+                refused.append(Skipped(called(task), str(error)))
     refused += [remark for operand in operands if operand.fragment is None for remark in operand.remarks]
     by_set = groupby(sorted(operands, key=lambda operand: operand.set), key=lambda operand: operand.set)
-    imports = [imported for name, of_set in by_set for imported in _sources(read, version, name, list(of_set))]
+    imports = [
+        imported
+        for name, of_set in by_set
+        for imported in _sources(read, version, name, list(of_set), wrong_kernels.get(name, ()))
+    ]
     if not imports:
         raise LanemapError(f"{mapping} gives nothing: {refused[0].name}: {refused[0].reason}")
     return [replace(imports[0], skipped=refused, failed=not ships and bool(refused)), *imports[1:]]
@@ -208,8 +232,33 @@ def _operands(entry: LibraryEntry, answer: _Answer) -> Iterator[_Operand]:
             yield _Operand(claim.set or entry.set, entry, key, built, remarks)
 
 
-def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_Operand]) -> Iterator[Imported]:
-    """A source for a claim set, and one for each entry that contradicts another of the set."""
+def _traced(entry: LibraryEntry, answer: _Answer, tracer: Tracer | None) -> tuple[list[_Operand], Sequence[str]]:
+    """What the operands of a kernel hold, and what is wrong with the kernel.
+
+    Raises:
+        LanemapError: it is no kernel, or cannot be run.
+    """
+    if tracer is None or entry.trace is None:
+        raise LanemapError("kernels are not traced here: import the mapping into a database")
+    held, words = tracer(validated(answer.value, Kernel), entry.trace)
+    origin = answer.origin or entry.name
+    fragments = [
+        replace(fragment, status="imported", source=None, citation=Citation(origin=origin))
+        for execution in held
+        for fragment in execution
+    ]
+    if not fragments:
+        raise LanemapError("; ".join(words) or "it has no tensor instruction whose operands can be followed")
+    return [_Operand(entry.set, entry, fragment.key, fragment, ()) for fragment in fragments], words
+
+
+def _sources(
+    read: Mapping, version: str | None, name: str, operands: Sequence[_Operand], kernels: Sequence[str]
+) -> Iterator[Imported]:
+    """A source for a claim set, and one for each entry that contradicts another of the set.
+
+    ``kernels`` is what is wrong with kernels of the set.
+    """
     library = "-".join([*re.findall(r"[\w.]+", read.library.lower())] or [read.path.stem])
     library = f"{library}-{version}" if version else library
     title = " ".join(part for part in (read.library, version, name) if part)
@@ -227,5 +276,7 @@ def _sources(read: Mapping, version: str | None, name: str, operands: Sequence[_
     for claim_set in claim_sets(source, units, whole=True) if units else ():
         included = {id(fragment) for fragment in claim_set.fragments}
         findings = [remark for operand in operands if id(operand.fragment) in included for remark in operand.remarks]
-        claims = wrong([*(lost if claim_set.name == source.name else []), *findings])
-        yield Imported(replace(claim_set, provenance={**provenance, "wrong": claims}), findings=findings)
+        first = claim_set.name == source.name
+        about: dict[str, Any] = {**provenance, "wrong": wrong([*(lost if first else []), *findings])}
+        about |= {"disagreements": list(kernels)} if first and kernels else {}
+        yield Imported(replace(claim_set, provenance=about), findings=findings)

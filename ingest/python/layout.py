@@ -91,6 +91,8 @@ def in_tile(claim: Claim) -> Iterator[Claim]:
 
 def domain(entry: LibraryEntry) -> list[int] | None:
     """The range of each argument of an entry's callable; None for an object."""
+    if entry.form == "kernel":
+        return None
     threads, values = _claimed(entry)
     match entry.form:
         case "place" | "cell" if any(entry.tile):

@@ -15,7 +15,7 @@ from ...db.errors import LanemapError, validated
 from ...db.isa.instructions import INSTRUCTIONS, dimensions, instruction
 from ..importing import MAPPINGS
 
-FORMS = ("place", "cell", "address", "bases", "strides")
+FORMS = ("place", "cell", "address", "bases", "strides", "kernel")
 #: A number of lanes, values, rows or columns.
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 16)]
 
@@ -102,6 +102,20 @@ class Claim(_Known, frozen=True):
             raise LanemapError(f"invalid axes {self.axes!r}: {self.role} has {natural} or {natural[::-1]}")
 
 
+class Traced(_Known, frozen=True):
+    """What a kernel is traced with, as ``lanemap trace`` takes it.
+
+    Attributes:
+        args: the arguments by name, in their order, as in ``f16[64,64]``.
+        product: what the kernel computes.
+        grid: how many blocks.
+    """
+
+    args: dict[str, str | int | float] = {}
+    product: str | None = None
+    grid: int | tuple[int, ...] = 1
+
+
 class LibraryEntry(_Known, frozen=True):
     """One callable or object of a library.
 
@@ -109,8 +123,9 @@ class LibraryEntry(_Known, frozen=True):
         name: in its module, with dots for members of a class.
         form: one of FORMS. ``place`` takes (lane, value) to a pair, ``cell`` a pair to (lane, value), ``address`` a
             lane to the pair at which its 16 bytes begin; ``bases`` are vectors for the bits of register, lane and
-            warp; ``strides`` is an object whose text is CuTe's shape:stride.
-        claims: the operands whose layout it is.
+            warp; ``strides`` is an object whose text is CuTe's shape:stride; ``kernel`` is a table of ``ptx``,
+            ``block`` and ``shared``, which is traced, and claims the operands of its tensor instructions.
+        claims: the operands whose layout it is; of a kernel none.
         module: where it is; alternatives for versions in which it has moved.
         adapter: whether it is in the Python file next to the mapping and with its name.
         set: the claim set. Sets are compared one by one.
@@ -119,11 +134,12 @@ class LibraryEntry(_Known, frozen=True):
         stride: if it returns a number instead of a pair, how many of the second axis one step of the first has.
         tile: how many cells a ``cell``, or threads and values a ``place`` takes. Default: as many as its claims need.
         origin: the name of its definition in the library, if that is not the entry itself.
+        trace: what a kernel is traced with: its arguments, by name, and the product.
     """
 
     name: str
     form: str
-    claims: tuple[Claim, ...]
+    claims: tuple[Claim, ...] = ()
     module: str | tuple[str, ...] = ()
     adapter: bool = False
     set: str = ""
@@ -132,6 +148,7 @@ class LibraryEntry(_Known, frozen=True):
     stride: Count = 0
     tile: tuple[Count, Count] = (0, 0)
     origin: str = ""
+    trace: Traced | None = None
 
     def check(self) -> None:
         """Refuse an entry that cannot be called, or claims nothing.
@@ -143,7 +160,9 @@ class LibraryEntry(_Known, frozen=True):
             raise LanemapError(f"invalid form {self.form!r}: it is one of {', '.join(FORMS)}")
         if not self.module and not self.adapter:
             raise LanemapError("it has no module: name the one that the callable is in")
-        if not self.claims:
+        if (self.form == "kernel") != (self.trace is not None):
+            raise LanemapError('a kernel, and nothing else, is traced: write trace = { args = { a = "f16[64,64]" } }')
+        if not self.claims and self.form != "kernel":
             raise LanemapError('it has no claims: write claims = [{shape = "m16n8k16", types = "f16", role = "A"}]')
         for claim in self.claims:
             claim.check()

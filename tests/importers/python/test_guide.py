@@ -16,7 +16,7 @@ def a_fragment(lane, value):
 
 @pytest.mark.parametrize(("function", "code"), [(RIGHT, 0), (RIGHT.replace("value // 4 * 8", "value // 4 * 4"), 1)])
 def test_a_right_function_passes_and_a_wrong_one_fails(run, file, tmp_path, monkeypatch, function, code):
-    (mapping,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    mapping, _ = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
     (tmp_path / "kernels.toml").write_text(mapping)
     (tmp_path / "kernels.py").write_text(function)
     monkeypatch.chdir(tmp_path)
