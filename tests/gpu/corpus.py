@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 def right():
     """The kernels of the corpus."""
-    from ..machine import kernels, test_corpus
+    from ..machine import kernels, test_corpus, test_sparse
     from ..machine.conftest import compiled_by_nvcc
 
     yield Case("guide", kernels.PRODUCT, kernels.ARGUMENTS, kernels.FORMULA, 64, (1,))
@@ -56,6 +56,13 @@ def right():
         yield Case(f"gemm {target}", compiled_by_nvcc("gemm", target), test_corpus.GEMM, _PRODUCT, 64, (1, 2))
     added = ["A=f16[64,128]", "B=f16[32,128]", "C=f32[64,32]=0", "K=128"]
     yield Case("gemm in halves", compiled_by_nvcc("gemm", "sm_80", "SPLIT"), added, _PRODUCT, 64, (1, 2, 2))
+    stream = compiled_by_nvcc("stream", "sm_80")
+    yield Case("blocks that wait for others", stream, test_corpus.STREAM, _PRODUCT, 32, (3,))
+    for target in ("sm_80", "sm_90a"):
+        attention = compiled_by_nvcc("attention", target)
+        yield Case(f"attention {target}", attention, test_corpus.ATTENTION, test_corpus.STEPS, 128, (1,))
+    sparse = compiled_by_nvcc("sparse", "sm_80")
+    yield Case("sparse", sparse, test_sparse.SPARSE, test_sparse.SPARSE_FORMULA, 32, (2, 2))
     yield Case("wgmma", compiled_by_nvcc("wgmma", "sm_90a"), test_corpus.WGMMA, _PRODUCT, 128, (1, 2))
     yield Case("tma", compiled_by_nvcc("tma", "sm_90a"), test_corpus.TMA, _PRODUCT, 160, (1, 2))
     for capability in (80, 90):
@@ -88,12 +95,12 @@ def mistaken():
 
 def determined(found):
     """Whether a kernel leaves the same bytes everywhere: nothing races, faults, or multiplies what nobody wrote."""
-    from lanemap.capture.machine.trace import _KINDS
+    from lanemap.capture.machine.report import FAULTS
     from lanemap.capture.machine.values import UNSET, Execution
 
     products = [event for event in found.judge.tape.events if isinstance(event, Execution)]
     unset = any((origins == UNSET).any() for event in products for origins in event.held.values())
-    return not (unset or found.notes or {finding.kind for finding in found.findings} & {*_KINDS})
+    return not (unset or found.notes or {finding.kind for finding in found.findings} & FAULTS.keys())
 
 
 def built_case(folder, number, case, database):
