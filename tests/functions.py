@@ -65,6 +65,7 @@ def kernel(function, threads, tile=0, template=""):
             if argument.startswith("const"):
                 before += [*copy, "  words[at] = given[at];", "__syncthreads();"]
             else:
+                before += [*copy, "  words[at] = 0;  // lines may be longer than what is stored", "__syncthreads();"]
                 after += ["__syncthreads();", *copy, "  made[at] = words[at];"]
             called.append("words")
         else:
