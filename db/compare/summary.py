@@ -18,8 +18,8 @@ class OperandSummary(NamedTuple):
     """One operand, as look-ups show it, and a verdict on the rows of each source that has it.
 
     The operand has a fragment for each of ``selectors`` and ``qualifiers``. A verdict is ``rows`` for the source whose
-    rows look-ups show, else the verdict of a comparison with it, or the status of a fragment without rows, such as
-    figure-only.
+    rows look-ups show, else the verdict of a comparison with it, or the status of a fragment that has none:
+    figure-only or unstated.
     """
 
     fragment: Fragment
