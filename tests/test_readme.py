@@ -155,6 +155,14 @@ def test_its_last_section_names_the_long_mode():
     assert "the long mode" in last
 
 
+def test_there_is_one_word_for_one_thing():
+    """What has a figure and no formula is figure-only, what no evidence can judge is unjudged."""
+    faces = [ROOT / "README.md", ROOT / "__init__.py", *GUIDE.parent.glob("templates/*.html"), *GUIDE.glob("*.md")]
+    faces += [path for folder in ("capture", "cli", "db", "ingest") for path in (ROOT / folder).rglob("*.py")]
+    for path in faces:
+        assert not re.search(r"drawn only|only draws?\b|only drawn|not judged", path.read_text()), path
+
+
 def test_every_link_leads_somewhere():
     """In the repository; the tests of the pages follow them in a browser."""
     for page in (ROOT / "README.md", *GUIDE.glob("*.md")):

@@ -115,7 +115,7 @@ class Trace:
     def verdict(self) -> str:
         """The run in one line."""
         found = f"{counted(len(self.findings), 'finding')} in {self.kernel}" if self.findings else ""
-        return found or (f"nothing is wrong in {self.kernel}" if self.checked else f"{self.kernel} was not judged")
+        return found or (f"nothing is wrong in {self.kernel}" if self.checked else f"{self.kernel} is unjudged")
 
     def check(self) -> None:
         """Raise AssertionError with the findings where it is not ``ok``: in a test of a kernel, all that it needs."""
