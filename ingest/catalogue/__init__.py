@@ -70,7 +70,7 @@ def load() -> list[Source]:
 def document(name: str) -> Source:
     """The source of a document, with the elements of every formula: ``NAME+errata`` is the corrected one.
 
-    That of a library has what documents only draw: it is an import that needs no headers.
+    That of a library has what is figure-only in documents: it is an import that needs no headers.
 
     Raises:
         LanemapError: sections contradict each other: neither may silently win.
