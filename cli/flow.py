@@ -159,8 +159,9 @@ def _array(file: str) -> Any:
     import numpy as np
 
     try:
-        array = np.load(named_file(file, "an array of numpy"), mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, OverflowError, MemoryError, SyntaxError, TypeError) as error:
+        with np.errstate(over="raise"):
+            array = np.load(named_file(file, "an array of numpy"), mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, ArithmeticError, MemoryError, SyntaxError, TypeError) as error:
         why = getattr(error, "strerror", None) or "it is no array of numbers that numpy saved"
         raise LanemapError(f"cannot read {file}: {why}") from None
     if not isinstance(array, np.ndarray) or array.size > _LARGEST:

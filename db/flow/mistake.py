@@ -106,7 +106,7 @@ def exchanges(count: int) -> Iterator[tuple[str, Array]]:
     for one, other in combinations(range(count), 2):
         moved = np.where(every == one, other, np.where(every == other, one, every))
         found.append((f"{{}} {one} and {other}{{}} were exchanged", moved))
-    width = count.bit_length() - 1
+    width = max(count.bit_length() - 1, 0)
     if count == 1 << width:
         found += [(f"{{}}{{}} that differ in bit {bit} were exchanged", every ^ 1 << bit) for bit in range(width)]
         for low, high in combinations(range(width), 2):

@@ -254,6 +254,29 @@ def test_other_numbers_agree_as_far_as_their_types_allow(database):
     assert named == ["columns 2 and 3 of A were exchanged", "rows 2 and 3 of B were exchanged"]
 
 
+def test_numbers_that_a_type_rounds_are_no_excuse_for_what_is_wrong(database):
+    """A and B of 32 bits are rounded to f16: D differs by that alone, and a mistake is larger."""
+    generator = np.random.default_rng(0)
+    a, b = (generator.normal(size=size) for size in ((16, 16), (16, 8)))
+    rounded = a.astype("f2").astype("f8") @ b.astype("f2").astype("f8")
+    assert database.blame("m16n8k16 f16", rounded.astype("f4"), a=a, b=b).right
+    assert not database.blame("m16n8k16 f16", (rounded + 0.2).astype("f4"), a=a, b=b).right
+
+
+def test_integers_of_32_bits_wrap_around(database):
+    a, b, c = np.ones((8, 16), int), np.ones((16, 8), int), np.full((8, 8), (1 << 31) - 1)
+    wrapped = (a @ b + c - (1 << 32)).astype("i4")
+    assert database.blame("m8n8k16 s8", wrapped, a=a, b=b, c=c).right
+    assert not database.blame("m8n8k16 s8", (wrapped.astype("i8") + (1 << 31)).astype("i4"), a=a, b=b, c=c).right
+
+
+def test_what_is_added_to_a_product_stays_where_an_operand_is_wrong(database):
+    generator = np.random.default_rng(0)
+    a, b, bias = (generator.integers(-8, 8, size) for size in ((16, 16), (16, 8), (16, 8)))
+    blamed = database.blame("m16n8k16 f16", a.T @ b + 3 * bias, a=a, b=b, expected=a @ b + 3 * bias)
+    assert [cause.words for cause in blamed.causes] == ["A were transposed"]
+
+
 def test_bits_stand_for_their_values(database):
     """Of bf16 as uint16 and of e4m3 as uint8."""
     generator = np.random.default_rng(0)
@@ -287,6 +310,13 @@ def test_without_a_and_b_there_are_c_and_d(database):
         "m16n8k16 f16", swap(scaled, 0, 0, 8), a=np.ones((16, 16)), b=np.ones((16, 8)), expected=scaled
     )
     assert "rows 0 and 8 of D" in str(blamed)
+
+
+def test_of_operands_in_shared_memory_rows_and_columns_are_tried(database):
+    generator = np.random.default_rng(0)
+    a, b = generator.integers(-8, 8, (64, 16)), generator.integers(-8, 8, (16, 8))
+    blamed = database.blame("m64n8k16 f16", a @ np.roll(b, -3, 1), a=a, b=b)
+    assert "columns of B were 3 too high, and wrapped around" in [cause.words for cause in blamed.causes]
 
 
 GOOD = {"actual": np.zeros((16, 8)), "a": np.ones((16, 16)), "b": np.ones((16, 8))}
@@ -335,7 +365,10 @@ def test_the_command(run, tmp_path):
     wrong = said(*given, files["wrong"], code=1)
     assert "as if A were transposed: 128 of 128 elements" in wrong.out
     assert '"role": "A"' in said(*given, files["wrong"], "--format", "jsonl", code=1).out
-    for file in (files["object"], tmp_path / "none.npy", __file__):
+    files["vast"] = tmp_path / "vast.npy"
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 100000000), }"
+    files["vast"].write_bytes(b"\x93NUMPY\x01\x00\x76\x00" + header.ljust(117) + b"\n")
+    for file in (files["object"], files["vast"], tmp_path / "none.npy", __file__):
         refused = said(*given, file, code=2)
         assert refused.err.count("\n") == 1
         assert "cannot read" in refused.err
