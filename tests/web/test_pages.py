@@ -213,6 +213,23 @@ def test_a_wrong_parameter_is_refused_in_words(reader, address):
     assert "Not understood" in answer.text
 
 
+def test_an_address_names_a_tile(reader, database):
+    """The page, its picture and its lanes; a form without a tile shows one instruction, and a wrong one says why."""
+    tile = "tile=m32n32&warps=2x2&order=n"
+    text = unescape(reader.get(f"/mma/m16n8k16/f16/D?{tile}&lane=69").text)
+    assert "D of mma m16n8k16 f16, tile m32n32 of 2x2 warps, in the order n" in text
+    found = database.find("m16n8k16", "f16", "D", tile="m32n32", warps="2x2", order="n", thread=69)
+    held = re.search(r'<section class="held".*?</section>', text, re.DOTALL)
+    assert found.warp.unique().tolist() == [2]
+    assert all(f"{row}," in (held[0] if held else text) for row in found.row)
+    assert len(re.findall(r'<td class="[^"]*left[^"]*"', text)) == 3 * 32
+    assert f"/picture/mma/m16n8k16/f16/D.svg?{tile}" in text
+    assert "32 (M) x 32 (N)" in reader.get(f"/picture/mma/m16n8k16/f16/D.svg?{tile}").text
+    assert "<h1>D of mma m16n8k16 f16 <" in reader.get("/mma/m16n8k16/f16/D?tile=&warps=&order=").text
+    wrong = reader.get("/mma/m16n8k16/f16/D?tile=m33n32&warps=2x2")
+    assert (wrong.status_code, "m must be a multiple of 32" in wrong.text) == (400, True)
+
+
 def test_the_api_still_refuses_as_an_api(reader):
     answer = reader.get("/api/nothing")
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
