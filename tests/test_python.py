@@ -245,7 +245,7 @@ def test_an_argument_of_a_wrong_type_is_refused_in_words(database, call, words):
         ("find", {"lanes": 1}, "'lane'"),
         ("fragment", {"majro": "row"}, "'major'"),
         ("draw", {"sourec": "all"}, "'source'"),
-        ("fragment", {"row": 1}, "'instruction' or 'major' or 'selector' or 'qualifiers' or 'source' or 'vendor'"),
+        ("fragment", {"row": 1}, " or ".join(map(repr, lanemap.Which.__annotations__))),
     ],
 )
 def test_a_mistyped_keyword_is_named_with_the_right_one(database, call, given, meant):
