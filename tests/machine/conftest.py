@@ -22,6 +22,18 @@ def documented():
     return {fragment.key: fragment for fragment in corrected()}
 
 
+class Stored:
+    """The fragments of a database by key: of each the most trusted."""
+
+    def __init__(self, database):
+        self.database = database
+
+    @functools.cache  # noqa: B019
+    def __getitem__(self, key):
+        which = {name: value for name, value in key._asdict().items() if name not in ("shape", "type", "role")}
+        return self.database.fragment(*key[1:4], **which)
+
+
 def run(
     text: str, given=(), formula=None, *, block=32, grid=1, shared=0, entry=None, seed=0, limit=100_000, table=None
 ) -> Trace:

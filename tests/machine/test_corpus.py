@@ -8,7 +8,7 @@ import pytest
 import lanemap
 
 from ..modes import LONG
-from .conftest import run
+from .conftest import Stored, run
 
 GEMM = ["A=f16[64,128]", "B=f16[32,128]", "C=f32[64,32]", "K=128"]
 FORMULA = "C[m,n] = A[m,k] B[n,k]"
@@ -181,47 +181,68 @@ def test_a_part_that_is_taken_from_another_block_is_named(nvcc):
 
 
 def mutants(text, random, count):
-    """The kernel with one number changed, two registers of an instruction exchanged, or a wait left out."""
+    """The kernel with a number, an offset or a bit of a descriptor changed, registers exchanged, or a wait left out."""
     lines = text.splitlines()
-    moves = [
-        at for at, line in enumerate(lines) if re.search(r"\b(mma|ldmatrix|ld\.global|st\.global|cp\.async)", line)
+
+    def matching(pattern):
+        return [at for at, line in enumerate(lines) if re.search(pattern, line)]
+
+    def flipped(found):
+        bits = 64 if len(found[1]) > 12 else 6
+        return f"{int(found[1]) ^ 1 << int(random.integers(0, bits))}{found[2]}"
+
+    def number(line):
+        return re.sub(r"(\d+)(;)", flipped, line)
+
+    def offset(line):
+        return re.sub(r"(?<=\+)(\d+)(\])", flipped, line)
+
+    def exchanged(line):
+        names = [*re.finditer(r"%(?:r|f|rs)\d+(?=[,}])", line)]
+        if len(names) < 2:
+            return line
+        (a, b), (c, d) = (names[at].span() for at in sorted(random.choice(len(names), 2, replace=False).tolist()))
+        return line[:a] + line[c:d] + line[b:c] + line[a:b] + line[d:]
+
+    kinds = [
+        (matching(r"\b(mma|ldmatrix|ld\.global|st\.global|cp\.async)"), exchanged),
+        (matching(r"^\s+(shl|and|add|xor|or)\S+\s.*, \d+;"), number),
+        (matching(r"\b(ld|st|ldmatrix|cp)\b.*\+\d+\]"), offset),
+        (matching(r"bar\.sync|wait_group|fence|try_wait"), lambda line: ""),
     ]
-    numbers = [at for at, line in enumerate(lines) if re.match(r"\s+(shl|and|add|xor|or)\S+\s.*, \d+;", line)]
-    waits = [at for at, line in enumerate(lines) if re.search(r"bar\.sync|wait_group", line)]
-    for number in range(count):
-        at = int(random.choice([moves, numbers, waits][number % 3]))
-        changed = list(lines)
-        if number % 3 == 2:
-            changed[at] = ""
-        elif number % 3 == 1:
-            changed[at] = re.sub(
-                r"(\d+);", lambda found: f"{int(found[1]) ^ 1 << int(random.integers(0, 6))};", lines[at]
-            )
-        else:
-            names = [*re.finditer(r"%r\d+(?=[,}])|%f\d+(?=[,}])", lines[at])]
-            if len(names) < 2:
-                continue
-            one, two = sorted(random.choice(len(names), 2, replace=False).tolist())
-            (a, b), (c, d) = names[one].span(), names[two].span()
-            line = lines[at]
-            changed[at] = line[:a] + line[c:d] + line[b:c] + line[a:b] + line[d:]
-        yield at, "\n".join(changed)
+    kinds = [(places, change) for places, change in kinds if places]
+    for turn in range(count):
+        places, change = kinds[turn % len(kinds)]
+        at = int(random.choice(places))
+        if (line := change(lines[at])) != lines[at]:
+            yield at, "\n".join([*lines[:at], line, *lines[at + 1 :]])
+
+
+SPARSE = ["A=f16[32,32]", "E=u16[32,4]", "B=f16[16,64]", "C=f32[32,16]", "K=64"]
+SCALED = ["A=e4m3[32,96]", "SFA=ue8m0[32,3]", "B=e4m3[16,96]", "SFB=ue8m0[16,3]", "C=f32[32,16]", "K=96"]
+SMALL = ["A=f16[32,64]", "B=f16[32,64]", "C=f32[32,32]", "K=64"]
+MUTATED = {
+    "gemm": ("sm_80", SMALL, FORMULA, {"block": 64}, 40),
+    "sparse": ("sm_80", SPARSE, "C[m,n] = sparse(A,E)[m,k] B[n,k]", {"block": 32, "grid": (2, 2, 1)}, 20),
+    "scaled": ("sm_120a", SCALED, "C[m,n] = A[m,k] SFA[m,k/32] B[n,k] SFB[n,k/32]", {"block": 32, "grid": (2, 2, 1)}, 20),
+    "wgmma": ("sm_90a", ["A=f16[64,128]", "B=f16[64,128]", "C=f32[64,64]", "K=128"], FORMULA, {"block": 128}, 20),
+}
 
 
 @pytest.mark.slow
-def test_every_wrong_product_is_explained(nvcc, seed):
-    text = nvcc("gemm", "sm_80")
-    wrong = 0
-    given = ["A=f16[32,64]", "B=f16[32,64]", "C=f32[32,32]", "K=64"]
-    for at, mutant in mutants(text, np.random.default_rng(seed), 1000 if LONG else 100):
-        found = run(mutant, given, FORMULA, block=64, limit=5000)
+@pytest.mark.parametrize("name", MUTATED)
+def test_every_wrong_product_is_explained(nvcc, database, seed, name):
+    target, given, formula, how, count = MUTATED[name]
+    text, wrong, table = nvcc(name, target), 0, Stored(database)
+    for at, mutant in mutants(text, np.random.default_rng(seed), count * 10 if LONG else count):
+        found = run(mutant, given, formula, limit=5000, table=table, **how)
         output = [finding for finding in found.findings if finding.kind in ("sum", "store", "unwritten")]
         others = [finding for finding in found.findings if finding not in output]
         if output and not found.notes:
             wrong += 1
             because = any(len(finding.details) > 1 or finding.kind != "sum" for finding in output)
             assert others or because, (text.splitlines()[at], mutant.splitlines()[at], str(found))
-    assert wrong >= 20
+    assert wrong >= count // 5
 
 
 @pytest.fixture(scope="module")
