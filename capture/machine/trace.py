@@ -43,6 +43,9 @@ from .values import NONE, UNSET, Execution, Tape, whole
 #: Threads that run at once, if that is not less than a block.
 _TOGETHER = 4096
 
+#: The same where blocks may wait for each other.
+_WAITING = 1 << 15
+
 #: Instructions of all groups of threads after which a run ends.
 LIMIT = 5_000_000
 
@@ -123,7 +126,7 @@ def trace(
     maps = [given_arguments.tensor_map(argument, by_name, places) for argument in given if argument.map]
     launch = Launch(grid, block, shared, given_arguments.packed(given, function.parameters, places), maps)
     tape, log = Tape(1 + sum(prod(argument.shape) for argument in arrays)), Log()
-    together = max(_TOGETHER // prod(block), 1)
+    together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block), 1)
     unknown: dict[str, str] = {}
     job = Job(module, function, launch, globe, symbols.named, tape, log, layouts, bind)
     for first in range(0, prod(grid), together):
@@ -173,6 +176,12 @@ def _codes(argument: Argument) -> Array:
     if argument.array is None:
         raise LanemapError(f"{argument.name} is metadata, and is given no values", "arg")
     return argument.encode().view(f"u{argument.bits // 8}").reshape(argument.shape)
+
+
+def _waits(module: Module) -> bool:
+    """Whether threads may wait for what those of other blocks write, which then must run beside them."""
+    body = (statement for function in module.functions.values() for statement in function.body)
+    return any(each.parts[0] == "ld" and {"acquire", "relaxed", "volatile"} & {*each.parts} for each in body)
 
 
 class _Symbols(NamedTuple):

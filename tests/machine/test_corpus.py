@@ -163,6 +163,12 @@ def test_blocks_that_wait_for_the_parts_of_others_are_right(nvcc, blocks):
     assert found.ok, found
 
 
+def test_many_blocks_that_wait_for_each_other_run_together(nvcc):
+    given = ["A=f16[800,96]", "B=f16[8,96]", "C=f32[800,8]", "parts=f32[150,4,32]=0", "ready=u32[150]=0"]
+    found = run(nvcc("stream"), [*given, "N=8", "K=96", "tiles=50"], FORMULA, block=32, grid=150)
+    assert found.ok, found
+
+
 def test_a_block_that_waits_for_ever_is_stopped(nvcc):
     text = nvcc("stream")
     silent = re.sub(r"atom.global.exch.b32.*;", "", text)
@@ -224,7 +230,13 @@ SMALL = ["A=f16[32,64]", "B=f16[32,64]", "C=f32[32,32]", "K=64"]
 MUTATED = {
     "gemm": ("sm_80", SMALL, FORMULA, {"block": 64}, 40),
     "sparse": ("sm_80", SPARSE, "C[m,n] = sparse(A,E)[m,k] B[n,k]", {"block": 32, "grid": (2, 2, 1)}, 20),
-    "scaled": ("sm_120a", SCALED, "C[m,n] = A[m,k] SFA[m,k/32] B[n,k] SFB[n,k/32]", {"block": 32, "grid": (2, 2, 1)}, 20),
+    "scaled": (
+        "sm_120a",
+        SCALED,
+        "C[m,n] = A[m,k] SFA[m,k/32] B[n,k] SFB[n,k/32]",
+        {"block": 32, "grid": (2, 2, 1)},
+        20,
+    ),
     "wgmma": ("sm_90a", ["A=f16[64,128]", "B=f16[64,128]", "C=f32[64,64]", "K=128"], FORMULA, {"block": 128}, 20),
 }
 
