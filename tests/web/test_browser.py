@@ -522,7 +522,15 @@ def test_pages_without_scripts_are_whole(visit):
     assert tab.url.endswith("lane=14")
 
 
-_COLOURED = ["/trace", "home", f"{OPERAND}?lane=13", "/check", "/compare", "/sql?query=SELECT+1+AS+one"]
+_COLOURED = [
+    "/trace",
+    "home",
+    "/mma/m16n8k32/e2m1",
+    f"{OPERAND}?lane=13",
+    "/check",
+    "/compare",
+    "/sql?query=SELECT+1+AS+one",
+]
 _SHOWN = [
     *(
         *_COLOURED,
@@ -536,13 +544,18 @@ _SHOWN = [
         "/guide/query",
     ),
     *("/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A", "/search?q=m16n8k16", "/nonsense", "/wgmma/m64n64k16/f32/D"),
+    *("/chain?first=ldmatrix&second=m16n8k16+f16+A", f"{OPERAND}?tile=64x32&warps=2x2", "/wgmma/m64n64k16/f16/B"),
 ]
 _RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]}
 _CONTRAST = {"type": "rule", "values": ["color-contrast"]}
 
 
+@pytest.mark.slow
 def test_axe_finds_nothing(visit, address, site):
-    """All rules in light; in dark only that on contrast can say something else. The site has a short table."""
+    """All rules in light; in dark only that on contrast can say something else. The site has a short table.
+
+    Nothing is wider than the screen but what scrolls by itself.
+    """
     from axe_playwright_python.sync_playwright import Axe
 
     def violations(rules):
@@ -550,9 +563,10 @@ def test_axe_finds_nothing(visit, address, site):
         found = axe.run(tab, options=options).response["violations"]
         return [(one["id"], [node["html"][:150] for node in one["nodes"][:3]]) for one in found]
 
-    axe, told, tab = Axe(), {}, visit("/sources")
+    axe, told, tab = Axe(), {}, visit("/sources", viewport={"width": 1440, "height": 900})
     for path in _SHOWN:
         tab.goto((site / "index.html").as_uri() if path == "home" else address + path)
+        assert tab.evaluate("document.documentElement.scrollWidth") == 1440, path
         told[path, "light"] = violations(_RULES)
         if path in _COLOURED:
             tab.emulate_media(color_scheme="dark")
@@ -574,6 +588,11 @@ def test_a_phone_scrolls_only_what_is_wide(visit, address):
         "/check",
         "/defects",
         "/chain",
+        "/chain?first=ldmatrix&second=m16n8k16+f16+A",
+        "/mma/m16n8k32/e2m1",
+        f"{OPERAND}?tile=64x32&warps=2x2",
+        "/wgmma/m64n64k16/f16/B",
+        "/trace",
     ):
         tab.goto(address + path)
         assert tab.evaluate("document.documentElement.scrollWidth") == 390, path
