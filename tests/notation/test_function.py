@@ -61,6 +61,7 @@ CHAINS = {
     ],
     "sm_90a": [
         ("m64n64k16 f32 D", "m64n64k16 f16 A", {}),
+        ("m16n8k4 f64 D", "m8n8k4 f64 A", {}),
         ("m64n64k16 f32 D", "m64n64k32 e4m3 A", {}),
         ("m64n64k32 f32 D", "m64n64k32 e4m3 A", {"relabel": True}),
         ("wmma m16n16k16 f16 D", "wmma m16n16k16 f16 B", {}),
