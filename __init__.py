@@ -56,8 +56,9 @@ from .db.isa import names
 from .db.isa.instructions import Key
 from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Tiles, Which, one_or_several, text, whole, word
 from .db.isa.names import select as forms
+from .db.isa.tiling import Tiling
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
-from .db.layout.tile import Tiling
+from .db.layout.tile import tiled
 from .db.lookup import Fragments, Place, Where
 from .db.rows import Rows, Told
 from .db.store.connection import connect, state
@@ -1187,7 +1188,26 @@ def _text(fragments: Fragments, room: int = 80, *, by: str = "element", whole: b
     return written.getvalue()
 
 
+def _tiled(
+    fragment: Fragment,
+    tile: str | None,
+    warps: str | None = None,
+    order: str | None = None,
+    contiguous: bool | None = None,
+) -> Fragment:
+    """The operand of a tile of many such instructions over several warps, as ``Tiling`` describes one.
+
+    Without a tile it is this one.
+
+    Raises:
+        LanemapError: see ``tile.tiled``.
+    """
+    tiling = Tiling.of(tile, warps, order, contiguous)
+    return tiled(fragment, tiling) if tiling else fragment
+
+
 Fragment.draw = _draw
+Fragment.tiled = _tiled
 # A notebook shows the name of a figure-only one.
 Fragment._repr_html_ = lambda fragment: _draw(fragment)._repr_html_() if fragment.has_rows else None
 Fragments.text = _text

@@ -17,10 +17,11 @@ from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
 from .isa.instructions import INSTRUCTIONS, WORD, Key, instruction
 from .isa.names import DEFAULT_SOURCE, Which, accumulators, text, whole
 from .isa.names import Query as Query
+from .isa.tiling import Tiling
 from .isa.types import plain, same_name, type_name
 from .isa.vendors import VENDORS, Vendor
 from .layout.fragment import PLACE, Citation, Element, Fragment, Packed, Source
-from .layout.tile import Tiling, in_tile, of_threads, threads_at, tiled
+from .layout.tile import in_tile, of_threads, threads_at, tiled
 from .rows import Rows, Tabular
 from .store.integrity import SHAPES, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS

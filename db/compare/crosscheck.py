@@ -13,8 +13,9 @@ from .. import lookup
 from ..errors import AbsentError, LanemapError
 from ..isa.instructions import INSTRUCTIONS, Key, instruction
 from ..isa.not_found import source_names
+from ..isa.tiling import Tiling
 from ..layout.fragment import Fragment, Source
-from ..layout.tile import Tiling, claimed, tiled
+from ..layout.tile import claimed, tiled
 from ..lookup import ERRATA, Query, choose, in_order, read_fragments
 from ..rows import Rows, Tabular
 from ..store.reader import Reader

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from ..isa.shared import BoundingBox, Tile
+    from ..isa.tiling import Tiling
     from .places import Index, MatrixCell, RegisterPlace
-    from .tile import Tiling
 
     Array = NDArray[Any]
 
@@ -185,6 +185,8 @@ class Fragment(instructions.Slots):
     #: Return its ``Picture``, also for a notebook. The package attaches them: a layout does not know how it is drawn.
     draw: ClassVar[Callable[..., Any]]
     _repr_html_: ClassVar[Callable[[Fragment], str | None]]
+    #: Returns the operand of a tile of many such instructions. It is attached, too: a tile is made of fragments.
+    tiled: ClassVar[Callable[..., Fragment]]
 
     def __post_init__(self) -> None:
         """Fill in the threads and the width of a register if not given, and recognise elements that fill their slots.
@@ -258,21 +260,6 @@ class Fragment(instructions.Slots):
         if not instructions.instruction(self.instruction).known and self.elements is not None:
             return int(self.elements["computation"].max(initial=1))
         return instructions.computations(self.instruction, self.shape, self.type, self.qualifiers)
-
-    def tiled(
-        self, tile: str | None, warps: str | None = None, order: str | None = None, contiguous: bool | None = None
-    ) -> Fragment:
-        """The operand of a tile of many such instructions over several warps. See ``Tiling`` for what describes one.
-
-        Without a tile it is this one.
-
-        Raises:
-            LanemapError: see ``tile.tiled``.
-        """
-        from .tile import Tiling, tiled
-
-        tiling = Tiling.of(tile, warps, order, contiguous)
-        return tiled(self, tiling) if tiling else self
 
     @property
     def identifier(self) -> str:

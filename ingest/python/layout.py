@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ...db.errors import LanemapError
 from ...db.isa import instructions as table
 from ...db.isa.instructions import Key, Operand
+from ...db.isa.tiling import Tiling, pieces
 from ...db.layout.algebra import parse_strided, span
 from ...db.layout.fragment import Citation, Fragment, address_lanes, elements
-from ...db.layout.tile import Tiling, pieces
 from .. import catalogue
 from ..atom import thread_value
 from .mapping import Claim, LibraryEntry

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lanemap
+from lanemap.db.isa.tiling import Tiling, pieces
 from lanemap.db.layout.structure import check
-from lanemap.db.layout.tile import Tiling, pieces
 
 WARPS = [(1, 1), (2, 2), (4, 1), (1, 4), (2, 4), (1, 2), (8, 1), (3, 2)]
 ORDERS = ["m", "n", "nkn", "mn", "nnm"]

@@ -13,12 +13,12 @@ import numpy as np
 
 from ...isa.instructions import AXES, WARP, dimensions, instruction
 from ...isa.shared import BoundingBox, Tile
+from ...isa.tiling import Tiling, grid
 from ...isa.types import TYPES
 from ...layout.algebra import MOST_CASES, Array, NotASumError, Sum, as_cases, as_sum, bits, span
 from ...layout.digits import Digit, quotients
 from ...layout.fragment import Fragment
 from ...layout.shared import places, shared, strides, swizzle
-from ...layout.tile import Tiling, grid
 from .table import RefusedError, Writer, bits_of, cells, inverse, refusal, sum_of, table
 
 _PLACE = ("lane", "value")
