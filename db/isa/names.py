@@ -489,7 +489,7 @@ def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
     if roles == ["r", "r"]:
         ends = [query.token("instruction") or _MOVES[at] for at, query in enumerate((first, second))]
         if {*ends} <= {*_MOVES, *PLAIN_MOVES}:
-            raise LanemapError("both are moves: name the A, B, C or D that one of them loads or stores")
+            raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
         place = int(ends[1] in (*_MOVES, *PLAIN_MOVES))
     move, partner = (first, second) if place == 0 else (second, first)
     named = move.token("instruction") or _MOVES[place]

@@ -176,7 +176,7 @@ def test_plain_moves_are_as_wide_as_the_operand_allows(database):
     [
         (("m16n8k16 f16 A", "ld.shared"), "write ldmatrix before what it loads"),
         (("st.shared", "m16n8k16 f32 D"), "stmatrix after what it stores"),
-        (("ld.shared", "st.shared"), "both are moves"),
+        (("ld.shared", "st.shared"), "both are matrix moves"),
         (("ld.shared", "tcgen05.ld 32x32b x4"), "one move must load the registers and the other store them"),
     ],
 )
