@@ -100,7 +100,9 @@ def test_nvcc_finds_every_tile_equal_to_the_layouts_of_its_tiled_mma(database, n
     for tiling in TILINGS:
         operands = {role: tile(database, f"m16n8k16 f16 {role}", **tiling) for role in "AB"}
         operands["C"] = tile(database, "m16n8k16 f32 C", **tiling)
-        text = database.export(format="cute", query=lanemap.Query("m16n8k16", "f16", instruction="mma", **tiling)).text
+        # The words name a whole instruction, with C and D of every type.
+        query = lanemap.Query.parse("m16n8k16 f16", instruction="mma", **tiling)
+        text = database.export(format="cute", query=query).text
         called = re.search(r"using (\w+f32_f16_f16_f32\w+_tiled_mma) =", text)[1]
         (tmp_path / f"{called}.hpp").write_text(text)
         source.append(f'#include "{called}.hpp"')
@@ -109,9 +111,9 @@ def test_nvcc_finds_every_tile_equal_to_the_layouts_of_its_tiled_mma(database, n
             asserts.append(f"static_assert(same<{theirs}, lanemap::{fragment.identifier}>);")
             wrong = tile(database, f"m16n8k16 {fragment.type} {role}", **tiling | {"order": "nkn"})
             if wrong.digest != fragment.digest:
-                layout = express("cute", wrong, f"wrong_{len(asserts)}")
-                asserts += [f"namespace lanemap {{ {layout} }}"]
-                asserts.append(f"static_assert(!same<{theirs}, lanemap::wrong_{len(asserts) - 2}>);")
+                name = f"wrong_{len(asserts)}"
+                asserts.append(f"namespace lanemap {{ {express('cute', wrong, name)} }}")
+                asserts.append(f"static_assert(!same<{theirs}, lanemap::{name}>);")
     assert sum("!same" in line for line in asserts) > 6
     (tmp_path / "tiles.cu").write_text("\n".join([*source, "using namespace cute;", SAME, *asserts]) + "\n")
     done = nvcc(tmp_path / "tiles.cu")
