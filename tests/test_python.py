@@ -100,6 +100,10 @@ def test_fragments_and_sources(database, shipped):
         ({"shape": None}, "A of f16 has the shapes m8n8k4, m16n8k8, m16n8k16: name one"),
         ({"type": None}, "A of m16n8k16 has the types f16, "),
         ({"role": None}, "say which role of m16n8k16 f16: A, B, C, D"),
+        (
+            {"shape": "m16n8k32", "type": "e4m3", "role": "SFA", "qualifiers": "scale_vec::1X.byte_id::1.thread_id::7"},
+            "no role SFA in m16n8k32",
+        ),
         ({"shape": "m16n16k16", "source": "ptx-isa-9.4"}, "no shape m16n16k16 in ptx-isa-9.4: ask the source h200"),
         ({"shape": ""}, "no shape '': choose from m"),
         ({"type": " "}, "no type '' in"),
@@ -444,7 +448,8 @@ def test_what_is_public_is_there_and_typed():
 #: What modules of ``cli`` take from below the root, each for printing, for parsing, for files or for the process.
 BELOW = {
     "text": {"db.errors", "db.rows", "db.text"},
-    "pictures, reports and notations": {"db.flow", "db.render", "db.render.picture"},
+    "pictures, reports and notations": {"db.flow", "db.render", "db.render.picture", "db.render.picture.runs"},
+    "what pictures and pages say of an operand": {"db.flow.recipe", "db.isa.instructions", "db.render.facts"},
     "what a capture came to, and how it compares": {"capture", "db.compare", "db.compare.verdict"},
     "names of files, and files that appear whole": {"db.store", "db.store.export", "db.store.location"},
     "names that an argument may have": {"ingest"},

@@ -21,7 +21,7 @@ from ...db.layout.fragment import Fragment
 from ...db.text import counted
 from .arguments import Argument
 from .labels import ANY, Labelling, Labels
-from .operands import Contraction, Diagnostic, Side
+from .operands import Contraction, Diagnostic, HeldOperand
 from .product import Factor, Formula
 from .values import Execution, Tape
 
@@ -67,7 +67,7 @@ class Judge(Labelling):
 
     def _product(self, number: int, event: Execution) -> Labels:
         """The labels of what a tensor instruction computes. Notes operands that do not hold what they must."""
-        sides = {role: Side(self, event, role) for role in "AB"}
+        sides = {role: HeldOperand(self, event, role) for role in "AB"}
         a, b = sides["A"], sides["B"]
         pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
         result = event.layouts["D"]
@@ -94,7 +94,7 @@ class Judge(Labelling):
             np.where(known, target, ANY).reshape(-1), np.where(known[..., None], found, ANY).reshape(count, -1)
         )
 
-    def _judge(self, number: int, event: Execution, a: Side, b: Side) -> None:
+    def _judge(self, number: int, event: Execution, a: HeldOperand, b: HeldOperand) -> None:
         """Compare what two operands hold: the free index along rows of A and columns of B, the summed one along K.
 
         Metadata and scales must be those of what they choose and scale. Where metadata is of others, so are columns.
@@ -119,7 +119,7 @@ class Judge(Labelling):
         if wrong.any():
             self._note("pairing", "", event, number, wrong, (a, b))
 
-    def _alone(self, number: int, event: Execution, sides: Mapping[str, Side]) -> None:
+    def _alone(self, number: int, event: Execution, sides: Mapping[str, HeldOperand]) -> None:
         """Without a product: rows and columns of an array must be those of the operand, or the other way round."""
         for side in sides.values():
             if side.array == ANY or len(self.shapes[side.array]) < 2 or side.columns is not None:
@@ -128,7 +128,7 @@ class Judge(Labelling):
             if not (plain | transposed).all():
                 self._note("operand", side.role, event, number, ~(plain | transposed), (side, None))
 
-    def _follow_alone(self, side: Side, *, last: bool) -> Side:
+    def _follow_alone(self, side: HeldOperand, *, last: bool) -> HeldOperand:
         """Number what an operand holds by its array alone: the last index is the summed one, or all others are."""
         shape = self.shapes[side.array]
         factor = Factor(self.name(side.array), tuple(f"axis {axis}" for axis in range(len(shape))))
@@ -182,7 +182,7 @@ class Judge(Labelling):
 
     def _held(self, event: Execution) -> Callable[[str, int], Fragment | None]:
         """A function that makes a fragment of an operand of a warp, where it is of one tile."""
-        sides = {role: Side(self, event, role) for role in "AB"}
+        sides = {role: HeldOperand(self, event, role) for role in "AB"}
         a, b = sides["A"], sides["B"]
         pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
         depths: dict[str, tuple[Array, Array]] = {}

@@ -59,7 +59,7 @@ class Scaling(NamedTuple):
     wrong: Array
 
 
-class Side:
+class HeldOperand:
     """A or B of one execution: what its slots hold, as matrices (warps, computations, rows, columns)."""
 
     def __init__(self, judge: Labelling, event: Execution, role: str) -> None:

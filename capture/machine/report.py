@@ -15,7 +15,7 @@ from ...db.layout.fragment import Fragment, Source
 from ...db.layout.sets import claim_sets
 from ...db.render import blocks
 from ...db.render.blocks import Block, Image, Passage, Title, named_values
-from ...db.render.junit import Case, junit
+from ...db.render.junit import TestCase, junit
 from ...db.render.picture import compose
 from ...db.rows import wrapped
 from ...db.text import brief, counted
@@ -202,7 +202,7 @@ def _junit(trace: Trace) -> str:
     cases = []
     for name, kinds in _JUDGED.items():
         found = [finding for finding in trace.findings if finding.kind in kinds]
-        case = Case(trace.kernel, name)
+        case = TestCase(trace.kernel, name)
         if found:
             case = case._replace(
                 failed=found[0].words, text="\n" + "\n".join(map(str, found)) + "\n", type=found[0].kind
@@ -213,7 +213,7 @@ def _junit(trace: Trace) -> str:
             case = case._replace(skipped="no product was given")
         cases.append(case)
     if not trace.checked:
-        cases.append(Case(trace.kernel, "run", failed="; ".join(trace.notes), type="stopped"))
+        cases.append(TestCase(trace.kernel, "run", failed="; ".join(trace.notes), type="stopped"))
     return junit(f"lanemap: {trace.verdict}", [(trace.kernel, cases)])
 
 

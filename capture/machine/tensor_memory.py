@@ -29,7 +29,7 @@ _UNIT = 32
 
 
 @dataclass
-class Columns:
+class TensorMemory:
     """The Tensor Memory of some blocks: what it holds, which columns are taken, and which stores are on their way.
 
     ``taken`` has for each block and allocation its first column, with the number of columns and where that was.
@@ -77,13 +77,13 @@ def _warps(group: ActiveThreads) -> Array:
     return np.unique(np.flatnonzero(group.mask) // WARP)
 
 
-def _columns(machine: Machine) -> Columns:
+def _columns(machine: Machine) -> TensorMemory:
     """The Tensor Memory of a machine, made when something needs it."""
     if machine.tensor is None:
         blocks = machine.threads // machine.per_block
         memory = Memory("tensor", 0, LANES * COLUMNS * WORD // 8, blocks)
-        machine.tensor = Columns(memory, np.zeros(blocks * LANES * COLUMNS, np.int32))
-    columns: Columns = machine.tensor
+        machine.tensor = TensorMemory(memory, np.zeros(blocks * LANES * COLUMNS, np.int32))
+    columns: TensorMemory = machine.tensor
     return columns
 
 
@@ -102,7 +102,7 @@ def _allocation(machine: Machine, instruction: Statement, function: Function) ->
     into = machine.addresses(first, function) if kind == "alloc" else None
     given = machine.register(first, "b32", function) if kind == "dealloc" else None
 
-    def allocate(thread: int, columns: Columns, block: int, number: int) -> None:
+    def allocate(thread: int, columns: TensorMemory, block: int, number: int) -> None:
         at, who = columns.free(block, number), np.array([thread])
         if block in columns.relinquished or at is None:
             reason = "after the permit was given back" if block in columns.relinquished else "and no more are free"
@@ -178,7 +178,7 @@ def _move(machine: Machine, instruction: Statement, function: Function, form: Fo
         at = (np.clip(lane, 0, LANES - 1) * COLUMNS + np.minimum(column, COLUMNS - 1)) % (LANES * COLUMNS)
         return np.asarray(at + block[:, None] * LANES * COLUMNS)
 
-    def store(threads: Array, at: Array, columns: Columns) -> None:
+    def store(threads: Array, at: Array, columns: TensorMemory) -> None:
         codes = np.ascontiguousarray(bits_of(registers, threads).swapaxes(1, 2)).view("u1").reshape(at.size, width)
         ids = joined(registers)
         origin = None if ids is None else ids[threads].reshape(at.size, width)

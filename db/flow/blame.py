@@ -21,7 +21,7 @@ from ..lookup import Query, operand_with_rows
 from ..rows import Rows, Told
 from ..store.reader import Reader
 from ..text import counted, either
-from .mistake import Side
+from .mistake import Given
 
 #: Of each type of D the bits of integers whose sums are exact, and how far other sums may be off for their size.
 _SUMS = {"f64": (53, 2.0**-46), "f32": (24, 2.0**-17), "f16": (11, 2.0**-9), "s32": (53, 0.0)}
@@ -82,7 +82,7 @@ class Blame(Told):
 
 
 @dataclass(frozen=True)
-class Product:
+class Multiplied:
     """A product of operands by their roles, as far as they are known. Of a sparse one, ``rows`` says what E means."""
 
     values: Mapping[str, Array]
@@ -132,9 +132,9 @@ def blame(
     fragments = _operands(reader, query, given, d or _NATIVE.get(np.asarray(actual).dtype.str[1:], ""), named=d)
     if both and fragments["A"].type == "b1":
         raise LanemapError("products of bits may be of xor or and: leave A and B out, and give the expected D", "a")
-    sides = {role: Side(role, values_of(of, given[role], role), of) for role, of in fragments.items() if role in given}
+    sides = {role: Given(role, values_of(of, given[role], role), of) for role, of in fragments.items() if role in given}
     seen = values_of(fragments["D"], actual, "actual")
-    product = Product({role: side.values for role, side in sides.items()}, fragments.get("A"))
+    product = Multiplied({role: side.values for role, side in sides.items()}, fragments.get("A"))
     nothing = np.zeros((1, seen.shape[1], 1)), np.zeros((1, 1, seen.shape[2]))
     left, right = (product.left(), product.right()) if both else nothing
     added = product.values.get("C", np.zeros_like(seen))
@@ -142,7 +142,7 @@ def blame(
     rest = wanted - left @ right
     allowed = _tolerance(fragments, product.values, np.abs(left) @ np.abs(right) + np.abs(wanted), seen, wanted)
     wraps = fragments["D"].type == "s32"
-    sides["D"] = Side("D", wanted, fragments["D"])
+    sides["D"] = Given("D", wanted, fragments["D"])
 
     def equal(found: Array, limit: Array = allowed, other: Array = seen) -> Array:
         apart = np.abs(found - other)

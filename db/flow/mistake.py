@@ -15,7 +15,7 @@ _BLOCK = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class Given:
     """An operand: its values (computations, rows, columns), and the fragment that says what holds it."""
 
     role: str
@@ -81,7 +81,7 @@ class Side:
                 )
                 yield f"{words}, and wrapped around", np.roll(grid.reshape(len(grid), -1), -by, axis=1)
 
-    def swapped(self, other: "Side") -> tuple[Array, Array] | None:
+    def swapped(self, other: "Given") -> tuple[Array, Array] | None:
         """The values of both with the registers of each other, where both fill as many; else None."""
         if self.cells.shape != other.cells.shape or not self.cells.size or ((self.cells | other.cells) < 0).any():
             return None

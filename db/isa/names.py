@@ -34,7 +34,7 @@ DEFAULT_SOURCE, EVERY_SOURCE = "best", "all"
 
 #: The kinds of tokens of which a request has one.
 _KINDS = {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers", "memory"}
-_SCALE = re.compile(r"ue8m0|ue4m3|scale_vec::[124]x|(?:byte|thread)_id::[0-3]")
+_SCALE = re.compile(r"ue8m0|ue4m3|(?:scale_vec|byte_id|thread_id)::\w+")
 _FROM_MEMORY = re.compile(r"(?<!\w)(?:SM\d+_|G?MMA_)(?:SPARSE_)?64x\d+x\d+(?:_[A-Z0-9]+)*?_SS(?![A-Z0-9])")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
 #: How many characters a name has at most: a line of a kernel names hundreds of registers.
@@ -373,7 +373,8 @@ class Query:
     @cached_property
     def _scales(self) -> set[str]:
         """What is said of block scales: their type, how many there are, and what selects their bytes and lanes."""
-        scales = {*filter(_SCALE.fullmatch, (*self.tokens, *(word("qualifiers", self.qualifiers) or "").split(".")))}
+        given = (word("qualifiers", self.qualifiers) or "").split(".")
+        scales = {*filter(_SCALE.fullmatch, self.tokens), *(given if any(map(_SCALE.fullmatch, given)) else ())}
         counts = {form.block_scales for form in self.forms} if "block_scale" in self.tokens else set()
         return scales | {f"scale_vec::{each[0]}x" for each in counts if each and len(counts) == 1}
 

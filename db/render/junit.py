@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from .blocks import clean
 
 
-class Case(NamedTuple):
+class TestCase(NamedTuple):
     """One case of a suite. It ``failed`` if it says why, or was ``skipped``, or else passed; ``said`` is a remark.
 
     ``text`` says more of a failure, in lines, and ``type`` of which kind it is.
@@ -22,7 +22,7 @@ class Case(NamedTuple):
     said: str = ""
 
 
-def junit(title: str, suites: Iterable[tuple[str, Sequence[Case]]]) -> str:
+def junit(title: str, suites: Iterable[tuple[str, Sequence[TestCase]]]) -> str:
     """A document of suites by their names."""
     root = Element("testsuites", name=title)
     for name, cases in suites:

@@ -19,7 +19,7 @@ from ..text import counted, enumerated, grouped
 from . import blocks
 from .blocks import Block, Details, Image, Listing, Passage, Title, named_values
 from .facts import where
-from .junit import Case, junit
+from .junit import TestCase, junit
 from .notation import NOTATIONS, express
 from .picture import compose
 
@@ -462,11 +462,11 @@ def check_junit(check: Check, *, everything: bool = False) -> str:
 
     A fragment that differs is a failure; one that only the left side has is skipped.
     """
-    suites: list[tuple[str, list[Case]]] = []
+    suites: list[tuple[str, list[TestCase]]] = []
     for source in check.sources:
         findings = [finding for finding in check.findings if finding.source == source.name]
         cases = [
-            Case(
+            TestCase(
                 source.name,
                 ", ".join(filter(None, (str(finding.key or "as a whole"), finding.origin))),
                 failed=finding.words if finding.known is None else "",
@@ -474,12 +474,12 @@ def check_junit(check: Check, *, everything: bool = False) -> str:
             )
             for finding in findings
         ]
-        suites.append((f"structure of {source.name}", cases or [Case(source.name, "every fragment")]))
+        suites.append((f"structure of {source.name}", cases or [TestCase(source.name, "every fragment")]))
     for comparison in check.comparisons:
         results = [result for result in comparison.results if check.sources or result.left]
         cases = []
         for result in results:
-            case = Case(f"{result.key.instruction} {result.key.shape}", str(result.key))
+            case = TestCase(f"{result.key.instruction} {result.key.shape}", str(result.key))
             said = f"{result.verdict}: {result.words}"
             if not result.compared:
                 case = case._replace(skipped=said)

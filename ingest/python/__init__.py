@@ -57,7 +57,7 @@ class _Bases(msgspec.Struct):
     warp: _Vectors = []
 
 
-class Kernel(msgspec.Struct, forbid_unknown_fields=True):
+class LoweredKernel(msgspec.Struct, forbid_unknown_fields=True):
     """A kernel that a library made: its text, the threads of a block, and the bytes of dynamic shared memory."""
 
     ptx: str
@@ -66,10 +66,10 @@ class Kernel(msgspec.Struct, forbid_unknown_fields=True):
 
 
 #: What runs a kernel: what A and B of its instructions hold, by execution, and what is wrong with it, in words.
-Tracer = Callable[[Kernel, Traced], tuple[Sequence[Sequence[Fragment]], Sequence[str]]]
+Tracer = Callable[[LoweredKernel, Traced], tuple[Sequence[Sequence[Fragment]], Sequence[str]]]
 
 #: The type of an object in each form. Callables return pairs, or numbers that stand for pairs.
-_VALUE = {"kernel": Kernel, "bases": _Bases, "strides": Annotated[str, msgspec.Meta(max_length=300)]}
+_VALUE = {"kernel": LoweredKernel, "bases": _Bases, "strides": Annotated[str, msgspec.Meta(max_length=300)]}
 
 
 def load(mapping: str, python: str | None = None, tracer: Tracer | None = None) -> list[Imported]:
@@ -240,7 +240,7 @@ def _traced(entry: LibraryEntry, answer: _Answer, tracer: Tracer | None) -> tupl
     """
     if tracer is None or entry.trace is None:
         raise LanemapError("kernels are not traced here: import the mapping into a database")
-    held, words = tracer(validated(answer.value, Kernel), entry.trace)
+    held, words = tracer(validated(answer.value, LoweredKernel), entry.trace)
     origin = answer.origin or entry.name
     fragments = [
         replace(fragment, status="imported", source=None, citation=Citation(origin=origin))
