@@ -21,7 +21,7 @@ from lanemap.db.layout.structure import check
 from lanemap.db.render.report import corrected
 from lanemap.ingest import table
 
-from .shipped import recorded
+from .shipped import everything as shipped
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "DEFECTS.md"
@@ -54,7 +54,12 @@ def report(sources, release, transcribed, replay):
         *(imported.source for name in ("tvm", "tilelang", "hidet") for imported in replay(name)),
         *(imported.source for imported in table.load(ROOT / "tests" / "importers" / "mlir.csv")),
     ]
-    everything = [*sources.values(), recorded(), *asked[1:], *(source for file in PAST for source in past(file))]
+    everything = [
+        *sources.values(),
+        *(source for source in reversed(shipped()) if source.kind == "capture"),
+        *asked[1:],
+        *(source for file in PAST for source in past(file)),
+    ]
     findings = [
         Finding(source.name, fragment.key, words)
         for source in asked

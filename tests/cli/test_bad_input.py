@@ -176,7 +176,6 @@ def test_a_hint_is_what_was_meant_or_there_is_none(refused, command, hint):
         *(
             "chain tcgen05.mma D m16n8k16 f16 A",
             "chain m16n8k16 f32 D tcgen05.mma f16 A",
-            "descriptor tcgen05.mma f16 A",
         ),
         *(
             "decode tcgen05.mma f16",

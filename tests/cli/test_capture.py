@@ -308,7 +308,7 @@ def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measur
             assert {str(operand.fragment.source) for operand in summary.operands} <= lanemap.shipped_names()
         result = run(*words, db=file)
         assert result.out == right
-        assert result.err == "lanemap: metadata as in h200-sm_90a; --source takes another: b, a\n"
+        assert result.err == "lanemap: metadata as in h200-sm_90a; --source takes another: h100-sm_90a, b, a\n"
     for name in "ab":
         result = run(*words, "--source", name, db=file)
         assert (result.code, result.err) == (0, "")

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 import lanemap
 from lanemap.capture import recording
-from lanemap.capture.values import _table, encode
+from lanemap.capture.values import encode
 from lanemap.db.compare.crosscheck import check, diff, judge
 from lanemap.db.compare.defect import Report, defects
 from lanemap.db.compare.summary import verdicts
 from lanemap.db.compare.verdict import Verdict, compare
+from lanemap.db.layout.codes import table as code_table
 from lanemap.db.flow.recipe import pairs, recipe
 from lanemap.db.isa.instructions import occupied_bits
 from lanemap.db.isa.types import TYPES
@@ -79,7 +80,7 @@ def test_a_probe_tells_bits_from_any_others(type_):
 
     def read(of, bit):
         width = TYPES[of].bits
-        return _table(of, width)[codes[of] >> bit & (1 << width) - 1]
+        return code_table(of, width)[codes[of] >> bit & (1 << width) - 1]
 
     for other in NARROW:
         for bits in product(range(9 - TYPES[type_].bits), range(9 - TYPES[other].bits)):

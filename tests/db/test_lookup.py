@@ -23,7 +23,7 @@ from lanemap.db.store.location import locate
 
 from ..forms import FORMS, SPELT
 from ..modes import SOME_AND_ALL
-from ..shipped import CORRECTED, PRINTED, recorded
+from ..shipped import CORRECTED, PRINTED, SHIPPED, recorded
 
 CAPTURE, LIBRARY, HEADER = "h200-sm_90a", "cutlass-4.2.0", "cute/atom/copy_traits_sm100.hpp"
 
@@ -299,7 +299,7 @@ def test_of_several_fragments_none_is_chosen(database):
 
 
 def test_sources_are_asked_in_one_order(reader):
-    order = [CORRECTED, PRINTED, "ptx-isa-9.1+errata", "ptx-isa-9.1", CAPTURE, LIBRARY]
+    order = [CORRECTED, PRINTED, "ptx-isa-9.1+errata", "ptx-isa-9.1", CAPTURE, SHIPPED[-2], LIBRARY]
     assert [*lookup.by_trust(reader)] == [*lookup.by_trust(reader, "nobody")] == order
     assert [*lookup.by_trust(reader, LIBRARY.upper())] == [LIBRARY, *order[:-1]]
 

@@ -129,7 +129,7 @@ WORDS += (
     "Multiplicand A:",
     "Matrix Fragments for mma.m16n8k16",
     "a9999",
-    "repeat = [{ times = 16 }]",
+    'tile = "m256n256"',
     "[[entry]]",
     "{0,1}",
 )

@@ -418,7 +418,7 @@ def test_byte_order_mark_windows_ends_and_quotes(table):
         ((b"",), "is empty"),
         ((b"\n",), "lacks shape, type, role, lane, reg, slot, row, col"),
         (("shape,type,role,lane,reg,row", "x"), "lacks slot, col"),
-        ((HEADER.replace(",", ";"), ROW.replace(",", ";")), "lacks shape"),
+        ((HEADER.replace(",", ";"), ROW.replace(",", ";")), "separates columns by ';': write commas"),
         ((HEADER + ",ROW", ROW + ",9"), "two columns named row"),
         ((HEADER, ROW, ROW), "lane 5 reg 1 slot 0 is in two rows"),
         ((HEADER, ROW, ROW.replace("9,2", "9,3")), "is in two rows"),

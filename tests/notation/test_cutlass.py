@@ -171,7 +171,7 @@ def test_a_type_that_cute_lacks_is_refused():
     rows = by_rule(1, lane // 4, lane % 4)
     operands = {role: Fragment("x.product", "m8n4k4", "b16", role, 1, 1, rows) for role in "ABCD"}
     with pytest.raises(RefusedError, match="^x_b16: CuTe has no type b16$"):
-        WRITERS["cute"].instruction("x_b16", operands)
+        WRITERS["cute"].instruction("x_b16", operands, "x_b16")
 
 
 def tuples(text):

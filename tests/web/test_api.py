@@ -78,7 +78,7 @@ def test_parameters_are_the_arguments_of_database(client):
         if name in ("captures", "export"):
             continue
         known = set(inspect.signature(getattr(lanemap.Database, name)).parameters)
-        for word, kind in {"which": lanemap.Which, "where": lanemap.Where}.items():
+        for word, kind in {"which": lanemap.Which, "where": lanemap.Where, "tiles": lanemap.Tiles}.items():
             known = known - {word} | set(kind.__annotations__) if word in known else known
         for method, operation in methods.items():
             asked = {parameter["name"] for parameter in operation.get("parameters", [])} - {"format"}

@@ -45,7 +45,7 @@ TROUBLES = {
         "unknown key 'shap': did you mean 'shape'?",
     ),
     "unknown form": (entry("a_place", "plaice"), "invalid form 'plaice': it is one of place, cell, address"),
-    "no claims": ('name = "a_place"\nform = "place"', "it has no 'claims'"),
+    "no claims": ('name = "a_place"\nform = "place"', "it has no claims: write"),
     "no role": (entry("a_place", claim='{ shape = "m16n8k16", types = "f16" }'), "claims[0]: it has no 'role'"),
     "a wrong shape": (entry("a_place", claim=A.replace("m16n8k16", "16x8x16")), "'16x8x16' is not a shape"),
     "a wrong role": (entry("a_place", claim=A.replace('"A"', '"Q"')), "invalid role 'Q'"),
