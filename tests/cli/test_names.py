@@ -66,7 +66,7 @@ def test_show_of_an_instruction(run, built):
     said = {**documents, CORRECTED: "rows", **dict.fromkeys(SHIPPED[-2:], "identical")}
     assert [row.split() for row in verdicts[1:]] == [[name, verdict, "all"] for name, verdict in said.items()]
     sparse = run("show", "mma.sp", "m16n8k32", "f16", "--format", "csv").out
-    assert f"mma.sp,m16n8k32,E,f16,,,16 x 32,1,32,16,0 1,{'figure-only,' * 4}rows" in sparse
+    assert f"mma.sp,m16n8k32,E,f16,,,16 x 32,1,32,16,0 1,{'figure-only,' * 4}identical,rows" in sparse
 
 
 def test_remarks_come_wherever_rows_do(run):

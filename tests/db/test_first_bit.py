@@ -18,10 +18,10 @@ from lanemap.db.compare.crosscheck import check, diff, judge
 from lanemap.db.compare.defect import Report, defects
 from lanemap.db.compare.summary import verdicts
 from lanemap.db.compare.verdict import Verdict, compare
-from lanemap.db.layout.codes import table as code_table
 from lanemap.db.flow.recipe import pairs, recipe
 from lanemap.db.isa.instructions import occupied_bits
 from lanemap.db.isa.types import TYPES
+from lanemap.db.layout.codes import table as code_table
 from lanemap.db.layout.fragment import Source
 from lanemap.db.lookup import Query
 from lanemap.db.render.facts import facts
