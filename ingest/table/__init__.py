@@ -118,7 +118,8 @@ def _file(path: Path, source: str, instruction: str = "mma") -> list[tuple[Sourc
     findings: dict[str, list[Skipped]] = {}
     for rows in groups:
         key = {column: text.values[text.codes[rows[0]]] for column, text in texts.items()}
-        numbers = {column: values[rows] for column, values in columns.numbers.items()}
+        # The instruction of a tile follows from the register; its columns would be copied for nothing.
+        numbers = {name: values[rows] for name, values in columns.numbers.items() if name[:4] not in ("rep_", "warp")}
         if numbers["thread"].count() == len(rows):  # of a tile, in which a lane is that of a warp
             numbers["lane"] = numbers["thread"]
         found_in = list(dict.fromkeys(origins.values[code] for code in np.unique(origins.codes[rows])))
