@@ -107,14 +107,19 @@ def _select(machine: Machine, instruction: Statement, function: Function) -> Ste
 
     def step(group: ActiveThreads) -> None:
         first = chosen.bits ^ negated
-        origin = None
-        if a.origin is not None or b.origin is not None:
-            zeros = np.zeros((machine.threads, max(result.width // 8, 1)), np.int32)
-            held = [zeros if each.origin is None else each.origin for each in (a, b)]
-            origin = np.where(first[:, None], *held)
-        result.put(np.where(first, a.bits, b.bits), origin, group)
+        _put_either(first, a, b, result, group)
 
     return step
+
+
+def _put_either(first: Array, a: Any, b: Any, result: Any, group: ActiveThreads) -> None:
+    """Each thread's number of the first or of the second register, with its origin."""
+    origin = None
+    if a.origin is not None or b.origin is not None:
+        zeros = np.zeros((len(first), max(result.width // 8, 1)), np.int32)
+        held = [zeros if each.origin is None else each.origin for each in (a, b)]
+        origin = np.where(first[:, None], *held)
+    result.put(np.where(first, a.bits, b.bits), origin, group)
 
 
 def _by_sign(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -126,12 +131,7 @@ def _by_sign(machine: Machine, instruction: Statement, function: Function) -> St
 
     def step(group: ActiveThreads) -> None:
         first = chosen.numbers(of) >= 0
-        origin = None
-        if a.origin is not None or b.origin is not None:
-            zeros = np.zeros((machine.threads, max(result.width // 8, 1)), np.int32)
-            held = [zeros if each.origin is None else each.origin for each in (a, b)]
-            origin = np.where(first[:, None], *held)
-        result.put(np.where(first, a.bits, b.bits), origin, group)
+        _put_either(first, a, b, result, group)
 
     return step
 
