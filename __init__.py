@@ -306,7 +306,7 @@ class Database:
         >>> db.fragments().query("shape == 'm16n8k256'").status.tolist()
         ['documented', 'documented', 'documented', 'documented']
         """
-        return _with_selector(self.list("fragments", Query(source=source or EVERY_SOURCE)).frame())
+        return _with_selector(self.list("fragments", Query(source=EVERY_SOURCE if source is None else source)).frame())
 
     def sources(self) -> pd.DataFrame:
         """Every source: name, kind, title, provenance (JSON), and how many fragments and findings it has.
@@ -1226,14 +1226,14 @@ Told.cpp = _cpp
 
 def _query(operand: Query | str) -> Query:
     query = _parsed(operand)
-    return query if query.source else replace(query, source=DEFAULT_SOURCE)
+    return query if query.source is not None else replace(query, source=DEFAULT_SOURCE)
 
 
 def _sparse(operand: Query | str, selector: int | None, source: str | None) -> Query:
     """An instruction whose metadata is asked for, by default in any source."""
     query = _parsed(operand)
     selector = query.selector if selector is None else selector
-    return replace(query, role=None, selector=selector, source=source or query.source)
+    return replace(query, role=None, selector=selector, source=query.source if source is None else source)
 
 
 def _parsed(operand: Query | str) -> Query:
