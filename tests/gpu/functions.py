@@ -1,4 +1,4 @@
-"""Device functions of chains and recipes do on a GPU what the rows say, and products made with them what numpy does.
+"""Chains, recipes and reductions as functions do on a GPU what the rows say, and products with them what numpy does.
 
 On one machine, with the packages for tests, a driver and PyCUDA: pytest -m "" tests/gpu/test_functions.py. Or on two,
 of which the one with the GPU needs no more than this file, the folder, PyCUDA and numpy:
@@ -160,6 +160,7 @@ def cases(database):
     """By target, each kernel: its name, its text, what it calls, its threads, the words it is given and must leave."""
     from ..functions import of_chain, of_recipe
     from ..notation.test_function import CHAINS, RECIPES, answers
+    from ..notation.test_reductions import kernels
 
     found = {}
     for target in CHAINS.keys() | RECIPES.keys():
@@ -171,6 +172,8 @@ def cases(database):
     for n, case in enumerate(PRODUCTS):
         name, text, functions, given, right = fused(n, case, database)
         found["sm_90a"].append((name, text, functions, 32, given, right))
+    parts, reductions = kernels()
+    found["sm_90a"] += [(name, text, parts, threads, given, right) for name, text, threads, given, right in reductions]
     return found
 
 

@@ -32,48 +32,57 @@ extern "C" __global__ void {name}_{along}(const int* matrix, int* out) {{
 """
 
 
-@pytest.fixture(scope="module")
 def reducible():
-    """The smallest dense layout of each kind that fills its lanes."""
+    """The smallest dense layout of each kind that fills its lanes, and a large one."""
     few = HELD.values() if LONG else [each for each in HELD.values() if each.instruction in ("mma", "wmma")]
     dense = [each for each in few if each.vendor == "nvidia" and not each.partial and not each.windowed]
     found = one_of_each(kind, dense, lambda fragment: len(fragment.table))
     large = next(each for each in HELD.values() if each.role == "D" and each.shape.startswith("m64n64k"))
-    return {fragment.key.identifier: fragment for fragment in [*found, large] if len(fragment.table) <= 4096}
+    return [fragment for fragment in [*found, large] if len(fragment.table) <= 4096]
+
+
+def kernels():
+    """What all kernels share, and of each its name, text, threads, the matrix that it reduces, and what it must leave."""
+    fragments, cases = reducible(), []
+    for fragment in fragments:
+        shape = (fragment.computations, *fragment.dimensions)
+        matrix = np.random.default_rng(0).integers(-999, 999, shape).astype(np.int32)
+        for along, op, combined in (("row", "a + b", np.sum), ("col", "a < b ? b : a", np.max)):
+            name = fragment.key.identifier
+            text = ENTRY.format(name=name, along=along, op=op)
+            right = of_each_lane(fragment, along, matrix, combined)
+            cases.append((f"{name}_{along}", text, fragment.threads, matrix.reshape(-1), right.reshape(-1)))
+    return [export(fragments, "cpp", "VERSION").text, KERNEL.format()], cases
+
+
+def of_each_lane(fragment, along, matrix, combined):
+    """What each lane must have of each of its values: of what several warps share, the part of its own."""
+    found = reduction(fragment, along)
+    right = np.zeros((fragment.threads, len(found.values)), np.int32)
+    for lane in range(fragment.threads):
+        mine = fragment.table[fragment.table["lane"] == lane]
+        warp = fragment.table[fragment.table["lane"] // fragment.group == lane // fragment.group]
+        for value, together in enumerate(found.values):
+            first = mine[mine["reg"] * fragment.slots + mine["slot"] == together[0]][0]
+            same = warp[(warp[along] == first[along]) & (warp["computation"] == first["computation"])]
+            cells = np.unique(same[["computation", "row", "col"]])
+            right[lane, value] = combined(matrix[cells["computation"] - 1, cells["row"], cells["col"]])
+    return right
 
 
 @pytest.mark.slow
-def test_a_warp_reduces_on_simulated_threads(reducible, nvcc, database, tmp_path):
-    parts = [export(reducible.values(), "cpp", "VERSION").text, KERNEL.format()]
-    asked = [(name, along, op) for name in reducible for along, op in (("row", "a + b"), ("col", "a < b ? b : a"))]
-    parts += [ENTRY.format(name=name, along=along, op=op) for name, along, op in asked]
+def test_a_warp_reduces_on_simulated_threads(nvcc, database, tmp_path):
+    parts, cases = kernels()
     file = tmp_path / "reductions.cu"
-    file.write_text("\n".join(parts))
+    file.write_text("\n".join([*parts, *(text for _, text, *_ in cases)]))
     done = nvcc(file, "-Werror=all-warnings", to=["-arch=sm_80", "-ptx"])
     assert done.returncode == 0, done.stderr[:2000]
     text = file.with_suffix(".out").read_text()
     assert ".local" not in text
     before, *entries = text.split(".visible .entry ")
     alone = {entry.partition("(")[0]: f"{before}.visible .entry {entry}" for entry in entries}
-    assert len(asked) > 20
-    for name, along, op in asked:
-        fragment, found = reducible[name], reduction(reducible[name], along)
-        shape = (fragment.computations, *fragment.dimensions)
-        matrix = np.random.default_rng(0).integers(-999, 999, shape).astype(np.int32)
-        out = np.zeros((fragment.threads, len(found.values)), np.int32)
-        run = database.trace(
-            alone[f"{name}_{along}"], {"matrix": matrix.reshape(-1), "out": out}, block=fragment.threads
-        )
+    assert len(cases) > 20
+    for name, _, threads, matrix, right in cases:
+        run = database.trace(alone[name], {"matrix": matrix, "out": np.zeros_like(right)}, block=threads)
         assert not [each for each in run.findings if each.kind != "operand"], run
-        # Of what several warps share each has its own part.
-        for lane in range(fragment.threads):
-            mine = fragment.table[fragment.table["lane"] == lane]
-            warp = fragment.table[fragment.table["lane"] // fragment.group == lane // fragment.group]
-            for value, together in enumerate(found.values):
-                first = mine[mine["reg"] * fragment.slots + mine["slot"] == together[0]][0]
-                same = warp[(warp[along] == first[along]) & (warp["computation"] == first["computation"])]
-                cells = np.unique(same[["computation", "row", "col"]])
-                expected = matrix[cells["computation"] - 1, cells["row"], cells["col"]]
-                assert run.outputs["out"].reshape(out.shape)[lane, value] == (
-                    expected.sum() if "+" in op else expected.max()
-                )
+        assert np.array_equal(run.outputs["out"], right), name
