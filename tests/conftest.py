@@ -129,14 +129,11 @@ def fragments() -> list[Fragment]:
     return corrected()
 
 
-def _build(tmp_path_factory, name, shapes=""):
-    """Make a database of what ships, of some shapes, once for all processes that test: the second one waits for it."""
+def _build(tmp_path_factory, name, ships=lambda fragment: True):
+    """Make a database of some of what ships, once for all processes that test: the second one waits for it."""
     folder = tmp_path_factory.getbasetemp()
     file = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
-    some = [
-        replace(source, fragments=[fragment for fragment in source.fragments if re.match(shapes, fragment.shape)])
-        for source in everything()
-    ]
+    some = [replace(source, fragments=[*filter(ships, source.fragments)]) for source in everything()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanemap, "_shipped", lambda: some)
         lanemap.open(str(file)).close()
@@ -151,16 +148,21 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def built(request, tmp_path_factory):
-    """The same, but without the slow tests a third of it: of wgmma those with some N alone, small and large."""
+    """The same, but without the slow tests a fraction of it: of wgmma some N alone, and fewer of what is in memory."""
     if not is_quick(request.config):
         return request.getfixturevalue("whole")
-    return _build(tmp_path_factory, "layouts.db", "(?!m64n)|m64n(8|24|64|128|256)k")
+
+    def some(fragment):
+        held = "8|64" if fragment.tile and fragment.instruction == "wgmma.sp" else "8|64|128"
+        return re.match(rf"(?!m64n)|m64n({held if fragment.tile else '8|24|64|128|256'})(k|$)", fragment.shape)
+
+    return _build(tmp_path_factory, "layouts.db", some)
 
 
 @pytest.fixture(scope="session")
 def built_for_a_warp(tmp_path_factory):
     """The same without wgmma, for tests that read all of it time and again."""
-    return _build(tmp_path_factory, "warp.db", "(?!m64n)")
+    return _build(tmp_path_factory, "warp.db", lambda fragment: not fragment.shape.startswith("m64n"))
 
 
 @pytest.fixture

@@ -340,6 +340,7 @@ def test_answers_print_and_show_themselves_as_the_command_does(database, run, co
     assert found._repr_html_() == f"<pre>{html.escape(str(found))}</pre>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "how"),
     [
@@ -402,6 +403,7 @@ def with_many_sources(built, tmp_path_factory):
         yield database
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
 def test_a_repr_has_at_most_4_kb_and_says_how_to_get_all(with_many_sources, answer):
     found = answer(with_many_sources)

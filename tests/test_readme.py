@@ -88,6 +88,7 @@ def test_the_kernel_in_shared_memory_uses_the_printed_descriptor(run, tmp_path, 
         assert run(*shlex.split(command.split(" | ")[0])[1:]).code == code
 
 
+@pytest.mark.slow
 def test_what_a_kernel_holds_is_a_source(run, tmp_path, monkeypatch, file):
     """The commands of the guide, one after the other."""
     write_kernels(tmp_path)
@@ -100,6 +101,7 @@ def test_what_a_kernel_holds_is_a_source(run, tmp_path, monkeypatch, file):
     assert "128 of 256 elements differ" in (tmp_path / "exchanged.svg").read_text()
 
 
+@pytest.mark.slow
 def test_the_test_of_a_kernel_is_one(tmp_path, monkeypatch, built):
     """It passes, and fails with the findings, at its own line, where registers are exchanged."""
     write_kernels(tmp_path)
@@ -114,6 +116,7 @@ def test_the_test_of_a_kernel_is_one(tmp_path, monkeypatch, built):
         assert "capture/machine" not in done.stdout  # nothing of the inside is shown
 
 
+@pytest.mark.slow
 def test_every_python_line_is_true(file, tmp_path, monkeypatch):
     monkeypatch.setenv("LANEMAP_DB", str(file))
     monkeypatch.chdir(tmp_path)

@@ -120,6 +120,7 @@ def test_only_sending_a_capture_connects_to_anything():
 _NETWORK = r"(socket|socketserver|ssl|asyncio\.streams|http\.client|urllib\.request|ftplib|smtplib|httpx|requests)$"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -142,6 +143,7 @@ def test_commands_connect_to_nothing(run, monkeypatch, tmp_path, built, command)
     assert asked == []
 
 
+@pytest.mark.slow
 def test_other_machines_are_not_listened_to(built):
     """Another address of this machine stands for one that others reach."""
     command = [sys.executable, "-m", "lanemap", "serve", "--db", str(built), "--port", "0"]

@@ -160,6 +160,7 @@ def test_without_fork_there_are_no_processes(methods, monkeypatch, documented, t
     assert len(source.fragments) > len(SOME)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "expected"), [("ldmatrix", False), (None, True)])
 def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expected):
     """A process of its own takes longer to begin than they do."""

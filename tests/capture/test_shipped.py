@@ -59,6 +59,7 @@ def test_every_form_is_accounted_for(h200):
     }
 
 
+@pytest.mark.slow
 @SOME_AND_ALL
 def test_a_warp_with_these_layouts_is_captured_the_same_in_a_small_file(h200, sources, tmp_path, step):
     """The labels of products that the recorded run got are those that it would get today, word for word."""

@@ -209,6 +209,7 @@ sys.meta_path.insert(0, Interrupt())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module", ["dataclasses", "sqlite3", "lanemap.db.lookup", "lanemap.cli", "typer", "lanemap.cli.look"]
 )

@@ -79,6 +79,7 @@ def test_kernels_that_are_not_all_written_leave_no_folder(run, tmp_path, monkeyp
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 def test_a_capture_is_a_file_that_diff_calls_identical(run, card, tmp_path):
     path = tmp_path / "mine.parquet"
     result = run("capture", "--shape", "m16n8k16", "--output", path, "--format", "json")
@@ -89,12 +90,14 @@ def test_a_capture_is_a_file_that_diff_calls_identical(run, card, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_a_capture_without_a_file_goes_to_the_database(run, card, file):
     assert run("capture", "--shape", "m8n8k16", "--name", "mine", db=file).code == 0
     assert "mine" in run("list", "sources", db=file).out
     assert run("diff", "mine", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
 
 
+@pytest.mark.slow
 def test_a_card_like_the_one_that_ships_gets_a_source_of_its_own(run, card, file, monkeypatch):
     monkeypatch.setattr("lanemap.capture.run.source_name", lambda *_: "h200-sm_90a")
     said = run("capture", "--shape", "m8n8k16", db=file).out
@@ -284,6 +287,7 @@ def test_bad_metadata_is_one_line(refused, arguments, words):
     refused("decode", *arguments, words=words)
 
 
+@pytest.mark.slow
 def test_the_shipped_capture_is_preferred_however_old_the_others_are(run, measured, file):
     """E of the others has its rows upside down, so that it shows which one was used."""
     from dataclasses import replace

@@ -144,6 +144,7 @@ def test_the_table_and_what_it_says_to_repeat_are_all_elements(run, arguments):
     assert bool(again) == ("movement within the quad" in " ".join(text.split()))
 
 
+@pytest.mark.slow
 def test_every_operand_that_a_d_can_be_is_listed(run):
     """Those, and no others, of which the verdict on the two alone is that nothing moves."""
     listed = list(csv.DictReader(io.StringIO(run("chain", *"m16n8k16 f32 D -f csv".split()).out)))
@@ -160,6 +161,7 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
     assert len(more) > len(listed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -211,6 +213,7 @@ def test_a_d_is_the_c_of_the_next(run):
     assert "D of mma m16n8k4 m16n8k8" in run("chain", *"m16n8k16 f32 C".split()).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["m16n8k16 f16 A", "HMMA.16816.F32 B", "m8n8k4 f64 A --relabel", "m64n8k16 f16 A"])
 def test_of_an_operand_that_takes_every_d_that_can_be_it_is_listed(run, words):
     """Those, and no others, of which the chain from a D to it says so."""
@@ -235,6 +238,7 @@ def test_of_an_operand_that_takes_every_d_that_can_be_it_is_listed(run, words):
         assert (said.code == 0) == any(row[1:] == (shape, type_, role, transposed) for row in found), d
 
 
+@pytest.mark.slow
 def test_the_major_of_an_operand_alone_is_its_own(run):
     """Of a D alone it is that of what it can be."""
     for major, there in (("row", True), ("col", False)):
@@ -243,6 +247,7 @@ def test_the_major_of_an_operand_alone_is_its_own(run):
     assert {row[3] for row in listed(run, *"m8n8k4 f16 D --major row".split())[1]} == {"A"}
 
 
+@pytest.mark.slow
 def test_rows_that_the_document_lacks_are_in_the_list(run):
     """B of a sparse product is only drawn, and wmma is open: both were measured."""
     _, found = listed(run, *"m16n8k16 f32 D".split())
@@ -260,11 +265,13 @@ def test_rows_that_the_document_lacks_are_in_the_list(run):
         assert run("chain", *measured.split()).err.endswith(lacking), measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operand", ["m16n8k16 f32 D", "m64n8k16 f16 A"])
 def test_the_default_source_may_be_in_capitals(run, operand):
     assert run("chain", *operand.split(), "-s", "BEST").out == run("chain", *operand.split()).out != ""
 
 
+@pytest.mark.slow
 def test_where_nothing_is_to_be_listed_it_says_so(run):
     result = run("chain", *"mma.sp m16n8k16 tf32 B".split())
     assert (result.code, result.out) == (1, "")
@@ -298,6 +305,7 @@ def test_wmma_has_the_names_that_show_takes(run, words, role):
     assert "None" not in loads.out + loads.err + moves.out + moves.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("short", "long"),
     [
@@ -380,6 +388,7 @@ def test_bad_input_is_one_line_and_exit_2(refused, arguments, words):
     refused("chain", *arguments.split(), words=words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("type_", "bits"), [("e2m1", "2-5"), ("e3m2", "0-5"), ("e4m3", "")])
 def test_elements_that_do_not_fill_their_slot_are_said_to(run, type_, bits):
     """What converts its own values, and what lies in memory as in registers, must know where in a byte they go."""
@@ -391,6 +400,7 @@ def test_elements_that_do_not_fill_their_slot_are_said_to(run, type_, bits):
     assert (f"in each, of which {type_} has bits {bits}" in " ".join(shows.split())) == bool(bits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [

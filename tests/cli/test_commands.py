@@ -36,6 +36,7 @@ def test_help_has_an_example_and_fits_80_columns(run, command):
     assert run(command, "-h").out == result.out
 
 
+@pytest.mark.slow
 def test_every_example_in_the_help_runs(few, run, tmp_path, monkeypatch, built, file):
     monkeypatch.chdir(tmp_path)
     write_kernels(tmp_path)
@@ -163,6 +164,7 @@ def test_find_in_every_format(run):
     assert pa.ipc.open_file(run(*FIND, "-f", "arrow").bytes).read_all().to_pylist() == [record]
 
 
+@pytest.mark.slow
 def test_arrow_in_a_pipe_is_a_stream(run, built):
     """And in a file none: the output of ``run`` is one."""
     import pyarrow as pa
@@ -239,6 +241,7 @@ def test_none_of_several_types_is_passed_over(refused, command):
     refused(*command.split(), "--type", "f16", "--type", "f17", words=("f17",))
 
 
+@pytest.mark.slow
 def test_one_rule_for_sources(run, refused, shipped):
     """The source of look-ups unless another one is named, and all is every source."""
 
@@ -272,6 +275,7 @@ def test_sql_says_that_layout_has_every_source(run, shipped):
     assert run("sql", "SELECT COUNT(*) FROM mapping").err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -295,6 +299,7 @@ def test_tables_fit_80_columns(run, words):
     assert [line for line in lines if len(line) > 80 and not line.lstrip().startswith(("mma", "wgmma"))] == []
 
 
+@pytest.mark.slow
 def test_a_source_is_found_in_any_case(run):
     names = ("H200-SM_90A", "h200-sm_90a")
     assert run("diff", "PTX-ISA-9.4", "H200-SM_90A").out == run("diff", "ptx-isa-9.4", "h200-sm_90a").out
@@ -330,6 +335,7 @@ def test_values_of_a_server_are_written(run, server):
         assert "one SELECT" in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "words"),
     [
@@ -353,6 +359,7 @@ def test_without_stderr_the_exit_code_is_left(built):
     assert subprocess.run(["bash", "-c", f"{LANEMAP} fnd 2>&-"], env=environment).returncode == 2
 
 
+@pytest.mark.slow
 def test_whoever_is_told_to_end_clears_up(built, tmp_path):
     """SIGTERM in the middle of an export leaves what was there before."""
     script = (
@@ -403,6 +410,7 @@ def test_a_stale_database_is_read_but_named(run, file, monkeypatch):
     assert f"lanemap ingest --db {file}" in result.err
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_early_ends_it_quietly(built):
     """As in ``lanemap export | head -1``."""
     environment = os.environ | {"LANEMAP_DB": str(built)}

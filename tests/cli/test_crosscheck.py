@@ -51,6 +51,7 @@ def little(few, tmp_path):
     return place
 
 
+@pytest.mark.slow
 def test_check_on_what_ships(run, whole):
     """One line for each source, what is known, and the verdict; the matrix only where it is asked for."""
     result = run("check", db=whole)
@@ -98,6 +99,7 @@ def test_a_correction_explains_itself(run):
     assert "0 unexplained, 8 known" in result.out
 
 
+@pytest.mark.slow
 def test_the_printed_document_is_known_under_any_name(run, file, sources):
     """An erratum corrects a layout, so a document read in again is as well known as the catalogue's."""
     load(locate(str(file)), [Source("read again", "document", "the document", sources[PRINTED].fragments)])
@@ -124,6 +126,7 @@ def stable(text):
     return re.sub(r"<(style).*?</\1>|base64,[^\"]*", r"<\1/>", text, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_report_goes_to_a_file_as_to_stdout(run, tmp_path, form):
     path = tmp_path / "report"
@@ -158,6 +161,7 @@ def test_html_needs_nothing_else_and_says_where_it_is_from(run):
     parser.feed(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_comes_from_outside_is_shown_and_not_obeyed(run, little, fragments, form):
     """The reason of an erratum and the title of a source, with all that could steer a page, a table or a terminal."""
@@ -186,6 +190,7 @@ def test_what_comes_from_outside_is_shown_and_not_obeyed(run, little, fragments,
         ElementTree.fromstring(text.encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("check", "--all"), ("diff", PRINTED, CARD), ("diff", CARD, CORRECTED, "--all")])
 def test_nothing_is_wider_than_80_columns(run, wrong, arguments):
     lines = run(*arguments, db=wrong).out.splitlines()
@@ -212,6 +217,7 @@ def test_a_file_with_a_few_fragments_is_summarised(run, tmp_path):
     assert len(lines) < 12
 
 
+@pytest.mark.slow
 def test_nothing_in_common_is_bad_input(refused, run, file, tmp_path):
     """A table whose type is a wrong one agrees with everything, so it is compared with nothing."""
     exported = tmp_path / "theirs.csv"
@@ -230,6 +236,7 @@ def test_nothing_in_common_is_bad_input(refused, run, file, tmp_path):
         assert "unjudged" in result.out
 
 
+@pytest.mark.slow
 def test_what_is_out_of_range_is_compared_as_far_as_it_goes(run, file, tmp_path):
     """And shown: no command fails on what a table holds."""
     exported = tmp_path / "theirs.csv"
@@ -255,6 +262,7 @@ def test_what_is_out_of_range_is_compared_as_far_as_it_goes(run, file, tmp_path)
     assert run("draw", *theirs, "--output", tmp_path / "theirs.svg", db=file).code == 0
 
 
+@pytest.mark.slow
 def test_two_captures_are_compared(run, file, sources):
     """Another driver, or another card: with one register of one operand wrong."""
     captured = recorded()
@@ -280,6 +288,7 @@ def test_two_captures_are_compared(run, file, sources):
     ]
 
 
+@pytest.mark.slow
 def test_junit_is_read_by_junitparser(run, whole):
     junitparser = pytest.importorskip("junitparser")
     report = junitparser.JUnitXml.fromstring(run("check", "--format", "junit", db=whole).out.encode())
@@ -324,6 +333,7 @@ def test_junit_is_what_jenkins_accepts(run, command):
     xmlschema.XMLSchema(schema).validate(ElementTree.fromstring(run(*command, "--format", "junit").out.encode()))
 
 
+@pytest.mark.slow
 def test_a_side_may_be_a_capture_or_an_export(run, tmp_path):
     recording = str(lanemap._recordings()[0])
     assert run("diff", CARD, recording).code == 0
@@ -395,6 +405,7 @@ def test_several_sources_in_one_file_must_be_told_apart(refused, run, tmp_path):
     refused("diff", PRINTED, tmp_path / "all.parquet", words=(PRINTED, CARD, "--source"))
 
 
+@pytest.mark.slow
 def test_import_a_capture_and_compare_it(run, refused, whole, tmp_path):
     file = shutil.copy2(whole, tmp_path)
     recording = str(lanemap._recordings()[0])

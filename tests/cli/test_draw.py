@@ -220,6 +220,7 @@ def test_pdf_has_every_label_and_line_where_svg_has_it(run, arguments):
     assert sorted(map(points, re.findall(r"\bn ((?:[\d.]+ [\d.]+ [ml]\s)+)S", drawn))) == expected != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "how"),
     [

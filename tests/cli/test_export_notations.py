@@ -112,6 +112,7 @@ def test_nothing_is_written_where_everything_is_refused(run, tmp_path):
     assert (result.code, path.read_text()) == (2, "old")
 
 
+@pytest.mark.slow
 def test_an_imported_table_of_64_lanes_is_exported_in_every_notation_and_drawn(run, file, tmp_path):
     """An instruction that nobody has heard of: only Triton's encodings of mma cannot be it."""
     cells = [(lane, i, i // 4 * 8 + lane // 32 * 4 + i % 4, lane % 32) for lane in range(64) for i in range(16)]

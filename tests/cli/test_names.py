@@ -14,6 +14,7 @@ BF16 = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
 PASTED = f'asm volatile("{BF16} "\n "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};\\n")'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -238,6 +239,7 @@ def test_completion_offers_only_what_there_is(completed, words, offered):
     assert completed(words) == offered
 
 
+@pytest.mark.slow
 def test_completion_offers_to_remove_what_was_added_once(completed, built, tmp_path):
     database = lanemap.open(shutil.copy(built, tmp_path / "layouts.db"))
     for name in ("mine", "yours"):

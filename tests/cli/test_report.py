@@ -3,9 +3,12 @@
 import json
 import re
 
+import pytest
+
 import lanemap
 
 
+@pytest.mark.slow
 def test_the_defects_of_the_printed_document(run):
     result = run("report", "ptx-isa-9.4")
     assert result.code == 1
@@ -19,6 +22,7 @@ def test_the_defects_of_the_printed_document(run):
     assert "added the closing bracket" in result.out
 
 
+@pytest.mark.slow
 def test_the_corrected_document_and_the_capture_have_none(run):
     for source in ("ptx-isa-9.4+errata", "h200-sm_90a"):
         result = run("report", source, "--format", "json")
@@ -30,6 +34,7 @@ def test_the_corrected_document_and_the_capture_have_none(run):
         assert "<table" not in page
 
 
+@pytest.mark.slow
 def test_one_operand_to_a_file(run, tmp_path):
     file = tmp_path / "defect.html"
     result = run("report", "PTX-ISA-9.4", "--fragment", "m16n8k256 b1 A", "--format", "HTML", "--output", file)
@@ -38,6 +43,7 @@ def test_one_operand_to_a_file(run, tmp_path):
     assert page.count("<h2>") == page.count("<img") == 1
 
 
+@pytest.mark.slow
 def test_an_issue_for_each_defect(run):
     result = run("report", "ptx-isa-9.4", "--format", "issue")
     issues = result.out.split("\n---\n")
@@ -47,11 +53,13 @@ def test_an_issue_for_each_defect(run):
     assert one.strip() == issues[0].strip()
 
 
+@pytest.mark.slow
 def test_database_reports_the_same(run, built):
     with lanemap.open(str(built)) as database:
         assert database.report("ptx-isa-9.4").report() == run("report", "ptx-isa-9.4").out
 
 
+@pytest.mark.slow
 def test_bad_usage(refused):
     refused("report", "nothing", words=("no source 'nothing'", "ptx-isa-9.4"))
     refused("report", "ptx-isa-9.4", "--format", "table", words=("defects are reported as markdown, html, json",))

@@ -81,6 +81,7 @@ def cells(out):
     return [tuple(int(row[name]) for name in ("lane", "reg", "slot", "row", "col")) for row in csv.DictReader(out)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lane", [pytest.param(0, marks=pytest.mark.slow), 40, pytest.param(63, marks=pytest.mark.slow)]
 )
@@ -95,6 +96,7 @@ def test_it_is_found_by_its_name_or_its_shape_without_a_word_of_complaint(run, d
             assert cells(io.StringIO(found.out)) == expected or words[0] == shape
 
 
+@pytest.mark.slow
 def test_python_finds_it_by_its_name(run, acme):
     with lanemap.open(acme) as database:
         found = database.find("acme_gemm", "A", lane=40)
@@ -106,6 +108,7 @@ def test_python_finds_it_by_its_name(run, acme):
                 look_up("acme_dot", "A")
 
 
+@pytest.mark.slow
 def test_its_types_are_not_those_that_others_call_the_same(run, acme):
     for name, cols in ("i8", [0, 1, 2, 3]), ("s8", [3, 2, 1, 0]):
         found = run("find", "acme_dot", name, "A", "--lane", "0", "--format", "csv", db=acme)
@@ -118,6 +121,7 @@ def test_a_name_that_is_misspelt_is_not_taken_for_an_instruction_that_ships(run,
     assert "did you mean acme_gemm?" in run("find", "acme_gem", "A", "--row", "0", db=acme).err
 
 
+@pytest.mark.slow
 def test_what_is_exported_as_text_has_the_width_of_its_own_types(run, acme, tmp_path):
     """A type by its name alone is that of instructions that ship."""
     for format in ("csv", "parquet"):
@@ -157,6 +161,7 @@ def foo(built, tmp_path_factory):
     return file
 
 
+@pytest.mark.slow
 def test_a_type_of_its_own_may_be_wider_than_its_vendors_registers(run, foo, tmp_path):
     shown = run("show", "Foo.Bar", "A", db=foo)
     assert "4 registers of 64 bits, 1 slot of 64 bits in each" in shown.out
@@ -213,6 +218,7 @@ def test_sources_that_spell_a_name_differently_are_compared(run, foo, tmp_path):
     assert (compared.code, "3 identical" in compared.out) == (0, True)
 
 
+@pytest.mark.slow
 def test_c_and_d_are_found_by_the_type_of_a(run, acme, foo):
     for words, its in ("acme_gemm f16", "f32"), ("m32n32k8 f16", "f32"), ("acme_gemm m32n32k8 f16", "f32"):
         found = run("find", *words.split(), "D", "--lane", "40", db=acme)
@@ -246,6 +252,7 @@ def test_nothing_is_said_of_the_documents_of_others(run, acme):
     assert "acme" in listed.out
 
 
+@pytest.mark.slow
 def test_nothing_is_wrong_with_it(run, db):
     assert run("list", "findings", "--source", "cdna", db=db).out == ""
     report = run("report", "cdna", db=db)
@@ -259,6 +266,7 @@ def test_nothing_is_wrong_with_it(run, db):
         assert shown.out.splitlines()[0].startswith(name)
 
 
+@pytest.mark.slow
 def test_it_is_drawn(run, db):
     """Each of its lanes has a colour and a label of its own."""
     for words in ([WIDE, "A"], [WIDE], [BLOCKS, "D"], [BLOCKS], ["own_dot_i8", "B"]):
@@ -267,6 +275,7 @@ def test_it_is_drawn(run, db):
         assert {int(lane) for lane in re.findall(r"\blane(\d+)\b", drawn.out)} >= {*range(64)}, words
 
 
+@pytest.mark.slow
 def test_every_notation_that_can_express_it_does(run, db):
     """Each is verified against every row before it is written."""
     with lanemap.open(db) as database:
@@ -334,6 +343,7 @@ def waves(built, tmp_path_factory):
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "role", "sizes"),
     [

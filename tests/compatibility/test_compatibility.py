@@ -97,6 +97,7 @@ def check_migrated(place):
             ]
 
 
+@pytest.mark.slow
 def test_a_file_of_an_older_schema_is_migrated(old, few):
     check_migrated(old)
 
@@ -118,6 +119,7 @@ def test_a_server_of_an_older_schema_is_migrated(old, new_database, few):
     check_migrated(place)
 
 
+@pytest.mark.slow
 def test_the_default_database_keeps_what_was_in_the_older_one(old, few, tmp_path, monkeypatch):
     new = old.with_name(f"lanemap-{location.SCHEMA_VERSION}.db")
     monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: old.parent)

@@ -41,6 +41,7 @@ def test_a_warp_that_reads_what_is_contiguous_has_no_conflict(size, phases):
     assert degrees(0 * addresses, size).tolist() == 3 * [phases * [1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -109,6 +110,7 @@ PLAIN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operand", PLAIN)
 @pytest.mark.parametrize("major", ["row", "col"])
 @pytest.mark.parametrize("mode", SWIZZLES)

@@ -212,6 +212,7 @@ def test_planted_mistakes_are_found(database, name, wanted):
         found += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in PRODUCTS]
 )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -160,6 +161,7 @@ def reproduces(result, left, right):
     return np.array_equal(renumbered(left, named).elements, right.elements)
 
 
+@pytest.mark.slow
 @given(relabellings())
 @settings(max_examples=100)
 def test_every_renumbering_is_found_and_told_as_it_is(case):
@@ -176,6 +178,7 @@ def test_every_renumbering_is_found_and_told_as_it_is(case):
             assert reproduces(result, one, other)
 
 
+@pytest.mark.slow
 @given(relabellings(), st.data())
 @examples(250)
 def test_layouts_agree_exactly_where_all_products_do(case, data):

@@ -118,6 +118,7 @@ def test_spark_finds_the_same(fleet):
     assert found == in_the_fleet()
 
 
+@pytest.mark.slow
 def test_every_row_is_in_it_for_pandas_and_duckdb(database, tmp_path):
     import duckdb
 
@@ -143,6 +144,7 @@ def test_each_file_says_where_its_rows_come_from(folder, shipped):
     }
 
 
+@pytest.mark.slow
 def test_an_older_dataset_is_replaced_and_nothing_is_left_beside_it(database, tmp_path):
     folder = tmp_path / "layouts"
     export(database, Query(), folder)
@@ -161,6 +163,7 @@ def test_an_empty_folder_is_filled(database, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"source=ptx-isa-9.1", MANIFEST}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", ["notes.txt", "source=x/other.txt", "source=x/instruction=y/part-0.parquet/z"])
 def test_a_folder_of_something_else_is_refused(refused, tmp_path, there):
     stays = tmp_path / "mine" / there

@@ -23,6 +23,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("operand", "extents", "bits", "qualifiers"), CASES)
 def test_every_product_of_a_tile_is_read_at_its_advance(operand, extents, bits, qualifiers):
     answer = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents)
@@ -44,6 +45,7 @@ def test_every_product_of_a_tile_is_read_at_its_advance(operand, extents, bits, 
         ).verdict == ("right")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("operand", "extents", "bits", "qualifiers"), CASES)
 def test_a_tensor_map_writes_the_tile_in_its_order(operand, extents, bits, qualifiers):
     """The box is written with its innermost dimension fastest, as the lines of the tile follow each other."""

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,6 +124,7 @@ def test_what_is_not_one_to_one_is_no_exchange(order, doubled):
     assert "exchanged" not in difference(replace(fragment, elements=table), fragment).words
 
 
+@pytest.mark.slow
 def test_what_is_done_to_the_whole_matrix_is_recognised():
     for fragment in {fragment.digest: fragment for fragment in DENSE}.values():
         table, (rows, cols) = fragment.elements, fragment.dimensions

@@ -104,6 +104,7 @@ def registers(slots, fragment):
     return found
 
 
+@pytest.mark.slow
 @SOME_AND_ALL
 @pytest.mark.parametrize(
     ("source", "which", "widest"),

@@ -48,6 +48,7 @@ def table_of(database, query):
     return layout_table(database.reader, read_fragments(database.reader, query), "9.9")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", sorted(WRITERS))
 def test_every_format_holds_every_row(database, form):
     which = "instruction = 'mma.sp' AND shape = 'm16n8k32'"
@@ -65,6 +66,7 @@ def test_a_selection_holds_just_what_was_asked_for(database, form):
     assert {row[:3] for row in rows} == {("m16n8k16", "f16", "A")}
 
 
+@pytest.mark.slow
 def test_parquet_is_small_typed_and_says_where_it_comes_from(built, shipped):
     with lanemap.open(str(built)) as database:
         data = written(table_of(database, Query()), "parquet")
@@ -166,6 +168,7 @@ def test_a_link_to_itself_is_one_line(tmp_path):
 _DRAW = ("draw", "m16n8k16", "f16", "A", "--format", "svg", "--output")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "link"),
     [

@@ -282,6 +282,7 @@ def test_a_type_of_an_instruction_that_nobody_knows_is_as_wide_as_its_column_say
             assert found.first_bit == expected
 
 
+@pytest.mark.slow
 def test_a_wrong_column_fails_and_none_is_said_aloud(run, built_for_a_warp, tmp_path):
     """In ``diff`` and ``check``; of elements that fill their slots nothing is said."""
     database = shutil.copy2(built_for_a_warp, tmp_path / "own.db")

@@ -26,6 +26,7 @@ def named(source, name, **provenance):
     return replace(source, name=name, fragments=some, provenance={**source.provenance, **provenance})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 def test_where_captures_differ_is_told_with_those_that_agree_together(captured, built, tmp_path, request, shared):
     place = shutil.copy(built, tmp_path / "own.db")
@@ -47,6 +48,7 @@ def test_where_captures_differ_is_told_with_those_that_agree_together(captured, 
         ] * 2
 
 
+@pytest.mark.slow
 def test_what_contradicts_is_said_before_a_known_error(captured, built, tmp_path):
     """A of m16n8k256 is wrong as printed, and corrected; of one that nobody else has, the import is all there is."""
     key = next(fragment.key for fragment in captured.fragments if fragment.key[:4] == ("mma", "m16n8k256", "b1", "A"))
@@ -66,6 +68,7 @@ def test_what_contradicts_is_said_before_a_known_error(captured, built, tmp_path
     assert known[measured.key] is Known.MEASURED
 
 
+@pytest.mark.slow
 def test_an_erratum_that_no_comparison_covers_is_a_known_error(captured, built, tmp_path):
     """A new document has no capture beside it, and what it only draws as printed cannot be compared."""
     corrected = replace(captured.fragments[0], type="b2", source=None, citation=Citation(erratum="the figure is wrong"))

@@ -174,6 +174,7 @@ def test_a_look_up_notices_that_a_fragment_has_the_layout_of_another(small, tmp_
         database.find("m16n8k8", "f16", "B", lane=0, source="printed")
 
 
+@pytest.mark.slow
 def test_what_is_sound_stays_so_when_sources_come_and_go(own, sources):
     printed = sources["ptx-isa-9.4"]
     with lanemap.open(own) as database:
@@ -236,6 +237,7 @@ def test_no_look_up_leaves_out_what_was_changed(small, tmp_path, shipped_once, c
             look_up(database)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_of_a_key_leaves_nothing_out_of_a_look_up(small, tmp_path, shipped_once, seed):
     """In the table or in its index."""
 

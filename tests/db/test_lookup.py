@@ -319,6 +319,7 @@ def test_the_order_of_sources_is_that_of_their_names_and_not_of_their_loading(pl
     assert lookup.documents(ordered) == {"nvidia": "ptx-isa-9.10+errata"}
 
 
+@pytest.mark.slow
 def test_the_correction_of_any_document_answers_before_what_is_printed(file):
     """Also of a vendor whose document does not ship, in every way to ask."""
     with lanemap.open(str(file)) as database:
@@ -347,6 +348,7 @@ def test_what_ships_answers_before_the_users_own(file):
         assert database.documents == [CORRECTED]
 
 
+@pytest.mark.slow
 def test_a_capture_that_refines_the_document_answers_and_judges(file):
     """Of 8 bits metadata chooses two of four columns, where the document leaves eight open."""
     named = {"shape": "m16n8k64", "type": "e4m3", "role": "A"}

@@ -98,6 +98,7 @@ def fragments(draw):
     return Fragment(name, "m8n8k4", "f64", "A", 2, 2, elements(columns))
 
 
+@pytest.mark.slow
 @given(fragments())
 @settings(max_examples=100)
 def test_layouts_that_are_wrong(fragment):

@@ -321,6 +321,7 @@ def read_version(reader, fragments):
     return number
 
 
+@pytest.mark.slow
 def test_two_readers_and_a_writer_interleaved(own, fragments, seed):
     """Random steps of three actors: whoever waits for whom, a reader sees one whole state from begin to end."""
     versions = 60 if "LANEMAP_LONG" in os.environ else 5
@@ -475,6 +476,7 @@ def test_every_write_is_seen_also_in_the_same_step_of_file_times(file, monkeypat
     reader.close()
 
 
+@pytest.mark.slow
 def test_what_another_process_writes_between_two_equal_requests_is_seen(own, fragments, monkeypatch):
     later = time.time() + 3600  # long after the last write
     monkeypatch.setattr(time, "time", lambda: later)
@@ -544,6 +546,7 @@ def test_a_flipped_bit_is_noticed_when_elements_are_read(file):
             database.reader.packed([number])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_lock_is_waited_for_with_a_word_and_until_ctrl_c(file, writes):
     waits = f"import lanemap; lanemap.open({str(file)!r}).{'refresh' if writes else 'sources'}()"
@@ -596,6 +599,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_refused_queries_hold_nothing(file):
     """As long as one is read nobody can write, and the process of a server is kept for other queries."""
     with lanemap.open(str(file)) as database:

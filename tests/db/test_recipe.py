@@ -164,6 +164,7 @@ def test_loading_by_a_recipe_makes_the_operand(known, operands, major, count):
         assert {("B", bits) for bits in (1, 4, 8, 16, 32)} | {("A", 16), ("D", 16)} <= {*made}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("major", MAJORS)
 def test_bytes_are_transposed(known, operands, major, count):
@@ -283,6 +284,7 @@ def assert_stored(known, stored):
     assert stored.tile == (len(memory), memory.shape[1] // 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("major", MAJORS)
 def test_what_was_loaded_from_tensor_memory_is_stored(known, database, major, count):
@@ -523,6 +525,7 @@ def moved_by_movmatrix(plain, found, given, taken):
             yield comes, (move.tile_row * rows + element.row, move.tile_col * cols + element.col)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "made"),
     [

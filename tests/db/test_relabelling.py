@@ -210,6 +210,7 @@ def renumbered_computations(fragment):
     return replace(fragment, elements=table)
 
 
+@pytest.mark.slow
 @SOME_AND_ALL
 @pytest.mark.parametrize("name", ["sparse f16", "sparse s4", "sparse tf32"])
 def test_a_and_its_metadata_name_one_choice_of_columns(name, step):

@@ -23,6 +23,7 @@ from ..shared_memory import SPANS, box, memory
 BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [1, 4, 8, 16, 32])
 @pytest.mark.parametrize("mode", list(SPANS))
 @pytest.mark.parametrize("major", ["K", "MN"])

@@ -75,6 +75,7 @@ def test_a_writer_waits_for_another_from_its_first_statement_on(file, fragments,
         ends.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a?b.db", "100%25.db", "a#b.db", "a b&mode=memory.db", "ü.db"])
 def test_a_file_of_any_name_is_the_one_that_is_read(built, tmp_path, fragments, name):
     file = Path(shutil.copy(built, tmp_path / name))
@@ -83,6 +84,7 @@ def test_a_file_of_any_name_is_the_one_that_is_read(built, tmp_path, fragments, 
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.slow
 def test_every_row_is_what_was_evaluated(own, sources):
     for name, source in sources.items():
         expected = {
@@ -115,6 +117,7 @@ def test_packed_elements_are_the_stored_ones(own):
     assert {bytes(held) for (held,) in borrowed} == {b""}
 
 
+@pytest.mark.slow
 def test_loading_again_replaces_and_leaves_nothing_behind(few, own, fragments, shipped):
     before = rows(own, "SELECT COUNT(*) FROM element")
     location = locate(own)
@@ -159,6 +162,7 @@ def test_a_source_can_be_removed(own, fragments, shipped):
         store.remove(locate(own), "mine")
 
 
+@pytest.mark.slow
 def test_numbers_are_never_used_again(own, fragments):
     """What a reader noted of a source that is gone never means another one."""
     changed = fragments[0].elements.copy()
@@ -243,6 +247,7 @@ def test_processes_at_once_build_it_once(place, shipped):
     assert rows(place, "SELECT COUNT(*) FROM source") == [(len(shipped),)]
 
 
+@pytest.mark.slow
 def test_a_killed_build_leaves_nothing_to_misread(few, tmp_path, shipped):
     """Kill the builder while it loads: the next one starts over, whatever was written."""
     file = tmp_path / "layouts.db"
@@ -290,6 +295,7 @@ def test_every_shipped_file_makes_a_database_stale(tmp_path, monkeypatch):
     assert digest() != first
 
 
+@pytest.mark.slow
 def test_the_default_database_follows_the_package(few, tmp_path, monkeypatch, shipped):
     monkeypatch.delenv("LANEMAP_DB")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
@@ -306,6 +312,7 @@ def test_the_default_database_follows_the_package(few, tmp_path, monkeypatch, sh
     assert len(loaded) == len(shipped)
 
 
+@pytest.mark.slow
 def test_a_named_database_is_left_as_it_is_but_called_stale(few, file, monkeypatch):
     monkeypatch.setattr(lanemap, "program_digest", lambda: "another")
     assert lanemap.open(str(file)).stale
@@ -374,6 +381,7 @@ def test_provenance_is_json(file):
         assert json.loads(provenance)["version"] in ("9.1", "9.4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provenance", "words"),
     [

@@ -439,6 +439,7 @@ def packed_apart(result):
     return (result.left.slots, result.left.register_bits) != (result.right.slots, result.right.register_bits)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_no_form_of_several_agrees_falsely(seed):
     """Several types and sizes at once: operands missing here or there, of two cards, named exactly or not at all."""

@@ -98,6 +98,7 @@ def test_the_name_of_another_kind_of_source_is_refused(refused, page, file):
         refused("ingest", page(pages.markdown()), "--name", name, words=(name, "--name"), db=file)
 
 
+@pytest.mark.slow
 def test_documents_of_two_versions_are_two_sources(run, file, page, tmp_path):
     both = [page(pages.site(title=f"PTX ISA {version} documentation"), f"{version}.html") for version in ("7.7", "7.8")]
     names = {"ptx-isa-7.7-document", "ptx-isa-7.8-document"}
@@ -132,6 +133,7 @@ def test_writing_stand_alone(run, file, page, written, tmp_path, printed):
     assert all(fragment.digest == printed[fragment.key].digest for fragment in found)
 
 
+@pytest.mark.slow
 def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_path, monkeypatch):
     from lanemap.ingest import catalogue
 
@@ -164,6 +166,7 @@ def test_a_catalogue_appears_whole_or_not_at_all(run, refused, file, page, tmp_p
     assert run(*arguments, db=file).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", ["notes.txt", "document.toml", "mma.toml", "sub/document.toml"])
 def test_a_folder_that_is_no_catalogue_stays(run, file, page, tmp_path, there):
     kept = tmp_path / "mine" / there

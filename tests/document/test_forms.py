@@ -39,6 +39,7 @@ def test_every_form_gives_the_layouts_of_the_catalogue(of_form, printed):
             assert (fragment.registers, fragment.slots, fragment.status) == (known.registers, known.slots, known.status)
 
 
+@pytest.mark.slow
 def test_every_form_says_where_it_has_it_from(of_form, printed):
     for form in pages.FORMS:
         for fragment in of_form(form).source.fragments:

@@ -70,6 +70,7 @@ def test_written_out_they_are_the_catalogue(whole, version, written, tmp_path, s
     }
 
 
+@pytest.mark.slow
 def test_a_page_says_its_version_in_front():
     (found,) = read([PAGES / "9.4"])
     assert (found.version, found.source.name) == ("9.4", "ptx-isa-9.4-document")
@@ -152,6 +153,7 @@ CONVERSIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 def test_what_other_programs_make_of_the_pages_is_read_alike(conversion, tmp_path):
     """Of each fragment the same elements."""

@@ -29,6 +29,7 @@ def lines(form, count):
     return "\n".join(form.format(n) for n in range(count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -234,6 +234,7 @@ def place(tmp_path):
     return tmp_path / "root" / "place"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [pytest.param("build", marks=pytest.mark.slow), "load"])
 def test_a_database_is_the_old_or_the_new_one(place, work, seed):
     if work == "load":
@@ -250,6 +251,7 @@ def test_a_database_is_the_old_or_the_new_one(place, work, seed):
     assert works.read(place) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [None, b"old" * 9000], ids=["none", "old"])
 def test_a_file_is_the_old_or_the_new_one(place, old, seed):
     if old:

@@ -200,6 +200,7 @@ def definitions(count, text):
     return " ".join(text.format(new=f"x{n + 1}", old=f"x{n}") for n in range(count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "words"),
     [

@@ -71,6 +71,7 @@ def survives(reader, data, place, folder):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_sound_inputs_are_read(reader, place, tmp_path):
     sound = SOUND[reader].read_bytes()

@@ -21,6 +21,7 @@ int main() {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.parametrize(("program", "code"), [(PROGRAM, 0), (PROGRAM.replace("i / 4 * 8", "i / 4 * 4"), 1)])
 def test_a_program_prints_what_import_table_reads(run, file, tmp_path, program, code):

@@ -60,6 +60,7 @@ def test_other_formats_name_every_atom(run, file, cutlass, release, monkeypatch)
     assert result.err.startswith(f"{release.source.name}: ")
 
 
+@pytest.mark.slow
 def test_tensor_layouts_comes_in(run, file, transcribed):
     result = run("import", "python", "tensor-layouts", "--format", "json", db=file)
     assert (result.code, json.loads(result.out)) == (0, [])

@@ -71,6 +71,7 @@ def digests(sources, query=None):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
 @pytest.mark.parametrize(
     "query",
@@ -104,6 +105,7 @@ def dataset(built, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_a_dataset_comes_back_unchanged(dataset, everything):
     found = {source.name: source for source in read_table(dataset)}
     written = ("mma", "mma.sp", "movmatrix")
@@ -121,6 +123,7 @@ def test_a_dataset_comes_back_unchanged(dataset, everything):
     assert {source.title for source in found.values()} == {"dataset layouts"}
 
 
+@pytest.mark.slow
 def test_one_source_of_a_dataset_is_compared_without_importing_it(built, dataset, tmp_path):
     with lanemap.open(built) as database:
         one = Query(instruction="mma", source="ptx-isa-9.4")
@@ -167,6 +170,7 @@ def test_a_dataset_has_folders_for_what_its_files_do_not_say(dataset, tmp_path):
         read_table(tmp_path / "flat")
 
 
+@pytest.mark.slow
 def test_rows_and_columns_in_any_order_and_case(exported, everything, tmp_path):
     frame = exported.to_pandas().sample(frac=1, random_state=3)
     names = list(frame.columns)
@@ -189,6 +193,7 @@ def test_what_pandas_writes_is_read(fragments, tmp_path, write):
     assert source.fragments[0].digest == fragment.digest
 
 
+@pytest.mark.slow
 def test_the_eight_columns_are_enough(fragments, tmp_path):
     """The rest has defaults, and these are the document's wherever an element is no window."""
     for fragment in fragments:
@@ -376,6 +381,7 @@ def test_a_sparse_operand_without_windows_is_said_aloud(tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [*WRITERS, "dataset"])
 def test_a_column_that_may_be_a_window_is_not_exact_on_the_way_out(built, tmp_path, form):
     """A source without ``col_last`` claims as little after an export as before it."""
@@ -493,6 +499,7 @@ def test_a_stream_of_arrow_is_read_as_a_file_is(exported, tmp_path):
             read_table(tmp_path / "cut")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 def test_a_damaged_file_is_refused_or_says_the_same(exported, form, tmp_path, seed):
     """A flipped bit never changes a layout unnoticed, and is never a crash."""

@@ -111,6 +111,7 @@ def test_what_did_not_change_is_as_it_was_with_numbers_of_its_own(read):
     assert (sparse.section, sparse.same_as) == ("9.7.17.7.2.4", "9.7.17.5.7")
 
 
+@pytest.mark.slow
 def test_an_erratum_is_stated_once_and_is_of_each_version_that_prints_it(read):
     errata = {
         name: {str(one) for one in read(f"{name}+errata").fragments if one.citation.erratum}

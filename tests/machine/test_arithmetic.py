@@ -324,6 +324,7 @@ def test_numbers_of_two_registers(cases):
         assert found == (x * y + (before << 32)) % (1 << 64)  # madc adds the carry of the one before
 
 
+@pytest.mark.slow
 @examples(60)
 @given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), min_size=1, max_size=32))
 def test_products_of_parts(cases):

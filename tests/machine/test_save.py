@@ -45,6 +45,7 @@ def test_a_right_kernel_is_stored_as_what_the_document_says(own_database):
     assert own_database.check().exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_wrong_one_differs_and_is_replaced(own_database):
     own_database.trace(EXCHANGED, **HOW, save="gemm")
     compared = own_database.diff("gemm")
@@ -60,6 +61,7 @@ def test_a_wrong_one_differs_and_is_replaced(own_database):
     assert [name for name in own_database.names("source") if "gemm" in name.lower()] == ["GEMM"]
 
 
+@pytest.mark.slow
 def test_executions_that_contradict_each_other_are_told_apart(own_database):
     found = own_database.trace(TWICE, **HOW, save="gemm")
     assert "saved: gemm, gemm:mma 2 warp 0" in found.notes
@@ -74,6 +76,7 @@ def test_executions_that_contradict_each_other_are_told_apart(own_database):
     assert "gemm:mma 2 warp 0" not in own_database.names("source")
 
 
+@pytest.mark.slow
 def test_it_never_answers_or_judges(own_database):
     """Not where it came first, and not where nothing else has rows."""
     before = own_database.fragment("m16n8k16", "f16", "A")
@@ -94,6 +97,7 @@ def test_it_never_answers_or_judges(own_database):
     assert named.same_layout(fragment)
 
 
+@pytest.mark.slow
 def test_what_only_a_trace_has_breaks_no_page(own_database):
     first = next(fragment for fragment in corrected() if fragment.role == "A" and fragment.instruction == "mma")
     key = first.key._replace(instruction="mmanew")
@@ -108,6 +112,7 @@ def test_what_only_a_trace_has_breaks_no_page(own_database):
     assert own_database.check().exit_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -130,6 +135,7 @@ def test_what_cannot_be_followed_is_not_stored(own_database):
     assert "idle" not in own_database.names("source")
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_stored(run, own, tmp_path):
     (tmp_path / "gemm.ptx").write_text(EXCHANGED)
     words = ["trace", str(tmp_path / "gemm.ptx"), "--block", "64", "--product", FORMULA, "--save", "mine"]

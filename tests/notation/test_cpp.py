@@ -262,6 +262,7 @@ def test_headers_that_share_fragments_can_be_included_together(distinct, tmp_pat
     assert done.returncode == 0, done.stderr[:2000]
 
 
+@pytest.mark.slow
 @settings(max_examples=4, phases=(Phase.explicit, Phase.generate))
 @given(fragments=st.lists(supplied() | corrupted(), min_size=12, max_size=12))
 def test_gxx_finds_layouts_with_mistakes_and_with_holes_as_their_rows_say(fragments, tmp_path_factory):
@@ -396,6 +397,7 @@ template <class Fragment> constexpr bool whole() {
 """
 
 
+@pytest.mark.slow
 def test_one_template_takes_every_fragment(distinct, tmp_path):
     assert all(("kept = 0;" in text) == ("// no find" in text) for text, _ in distinct.values())
     some = {name: named for name, named in distinct.items() if arguments(named[0]) and len(named[1].elements) < 1024}

@@ -62,6 +62,7 @@ def test_several_products_have_a_computation_too(everything):
     ]
 
 
+@pytest.mark.slow
 def test_ptx_evaluates_every_form_of_a_whole_fragment_as_the_catalogue_does(everything):
     letters = {"A": "a", "B": "b", "C": "c", "D": "c"}
     for _, fragment in everything:

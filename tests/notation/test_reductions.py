@@ -42,7 +42,7 @@ def reducible():
 
 
 def kernels():
-    """What all kernels share, and of each its name, text, threads, the matrix that it reduces, and what it must leave."""
+    """What all kernels share, and of each its name, text, threads, the matrix that it reduces, what it must leave."""
     fragments, cases = reducible(), []
     for fragment in fragments:
         shape = (fragment.computations, *fragment.dimensions)

@@ -42,6 +42,7 @@ def slip(fragment):
     return fragment.source in ("ptx-isa-9.4", "ptx-isa-9.1") and str(fragment) == "A of mma m16n8k256 b1"
 
 
+@pytest.mark.slow
 @forms
 def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_say(everything, form):
     """Of fragments of one layout, one of each role and instruction is enough."""
@@ -63,6 +64,7 @@ def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_
     assert refused[False] > 40
 
 
+@pytest.mark.slow
 @forms
 def test_operands_in_memory_lie_where_the_text_puts_them(in_memory, form):
     said = 0
@@ -141,6 +143,7 @@ def test_matrices_of_which_every_lane_holds_some_are_expressed_or_refused(form):
         assert form == "ptx-formula" or "x4" in express(form, matrices())
 
 
+@pytest.mark.slow
 @forms
 @given(fragment=supplied())
 def test_what_some_lanes_hold_in_some_elements_is_expressed_or_refused(form, fragment):

@@ -104,6 +104,7 @@ def test_an_instruction_of_an_import_is_found_by_its_name(acme, refused):
         refused(several, 400, "A of acme_dot has the types i8, s8: name one")
 
 
+@pytest.mark.slow
 def test_pages_say_only_of_the_instructions_of_a_document_what_it_draws(acme):
     with lanemap.open(acme) as database, asking(database) as client:
         ours, theirs = (client.get(f"/{path}/f16") for path in ("wgmma/m64n8k16", "acme_gemm/m32n32k8"))
@@ -124,6 +125,7 @@ def test_an_unknown_media_type_is_refused(client, refused):
     refused(client.get("/api/sources", headers={"accept": "image/png, text/csv;q=0"}), 406, "text/csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "command"),
     [
@@ -198,6 +200,7 @@ def test_the_same_question_has_the_same_verdict_by_every_way(run, file, tmp_path
                 assert all(f'class="verdict {"dis" * code}agreed"' in page.text for page in pages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["check", "diff?left=ptx-isa-9.1&right=h200-sm_90a&type=b1"])
 def test_reports_are_those_of_database(client, database, path):
     check = database.check() if path == "check" else database.diff("ptx-isa-9.1", "h200-sm_90a", type="b1")
@@ -209,6 +212,7 @@ def test_reports_are_those_of_database(client, database, path):
         assert rows.verdict.tolist() == check.frame().verdict.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "which",
     [{"shape": "m16n8k256"}, {"type": "b1"}, {"role": "B"}, {"instruction": "mma.sp"}],
@@ -252,6 +256,7 @@ def test_a_recipe_is_that_of_database(client, database, refused):
     refused(client.get("/api/chain", params=asked | {"second": "m16n8k16 f16 A", "major": "x"}), 400, "row")
 
 
+@pytest.mark.slow
 def test_sql_is_that_of_database(client, database):
     query = "SELECT role, COUNT(*) AS n FROM layout WHERE source = 'ptx-isa-9.1' GROUP BY role"
     assert frame(client, "/api/sql", "arrow", query=query).values.tolist() == database.sql(query).values.tolist()

@@ -83,6 +83,7 @@ def test_nothing_is_written_where_the_server_has_no_token(client, recorded, refu
     refused(client.post("/api/captures", content=recorded), 403, "token")
 
 
+@pytest.mark.slow
 def test_a_capture_is_stored_once_as_a_source_of_its_own(own_client, recorded, own):
     answers = [own_client.post("/api/captures", content=recorded, headers=BEARER) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [201, 200]
@@ -254,6 +255,7 @@ def test_slow_uploads_hold_up_neither_a_capture_nor_another_address(own_client, 
         assert own_client.post("/api/captures", content=recorded, headers=BEARER, timeout=60).status_code == 201
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "words"),
     [

@@ -56,6 +56,7 @@ def children(number):
     return list(map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "send"),
     [
@@ -99,6 +100,7 @@ def test_nothing_of_the_current_folder_is_run(built, small, tmp_path):
     assert answer.json() == [{"one": 1}]
 
 
+@pytest.mark.slow
 def test_what_it_means_to_listen_to_everyone_is_said(start, tmp_path):
     token = tmp_path / "token"
     token.write_text("a-token-of-these-tests")

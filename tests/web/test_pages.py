@@ -77,6 +77,7 @@ def known(database):
     return survey(database.reader)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_has_no_script_or_style_of_its_own_and_loads_little(reader, address):
     """The policy of the server forbids both, and a page with all that it loads has less than 300 kB."""
@@ -95,6 +96,7 @@ def test_a_page_has_no_script_or_style_of_its_own_and_loads_little(reader, addre
     assert len(answer.content) + sum(weights) < 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "address",
     [
@@ -287,6 +289,7 @@ def operand_key(known, *names):
     return next(operand for operand in known.operands if operand[:4] == names)
 
 
+@pytest.mark.slow
 def test_an_import_that_differs_contradicts(file):
     with lanemap.open(str(file)) as database:
         fragment = database.fragment("m16n8k16", "f16", "A")
@@ -317,6 +320,7 @@ def test_the_page_on_the_api_names_every_route_and_parameter(reader):
             assert all(f"<code>{parameter['name']}</code>" in section for parameter in route.get("parameters", []))
 
 
+@pytest.mark.slow
 def test_pages_follow_what_is_written(file):
     with lanemap.open(str(file)) as database, asking(database) as client:
         assert "mine-too" not in client.get("/sources").text
@@ -398,6 +402,7 @@ def test_a_picture_says_which_of_several_forms_it_is_of(reader):
     assert "scale_vec, byte_id, thread_id" in reader.get("/mma.sp/m16n8k128/e2m1").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "options"),
     [
@@ -477,6 +482,7 @@ def test_the_colours_of_lanes_are_those_of_pictures():
         assert f".lane{lane}{{--fill:" in dark
 
 
+@pytest.mark.slow
 def test_the_report_uses_only_classes_that_the_style_sheet_has(reader):
     classes = {
         name
@@ -490,6 +496,7 @@ def test_the_report_uses_only_classes_that_the_style_sheet_has(reader):
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
+@pytest.mark.slow
 def test_names_from_outside_are_text(file):
     """A source with tags for a name, a title and an origin, everywhere that they are shown."""
     with lanemap.open(str(file)) as database:
@@ -644,6 +651,7 @@ def test_a_type_with_block_scales_finds_instructions_that_have_them(known, datab
     assert {page.path[:3] for page in found} <= scaled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["f16 A", "f32", "m16n8k16", "nothing like this"])
 def test_facets_of_a_search_count_what_they_lead_to(reader, known, database, text):
     """Each link gives as many as it says, all of which have its value, and the one that is chosen takes it back."""
@@ -692,6 +700,7 @@ def targets():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_100a", "sm_107a", "sm_120f", "SM_89"])
 def test_a_target_among_the_words_of_a_search_is_what_runs_on_it(reader, target):
     """Alone, it is all that does; with an instruction, that of it which does."""
@@ -725,6 +734,7 @@ def test_the_words_of_a_table_are_explained_below_it(reader):
         assert words & shown == set(legend) & words
 
 
+@pytest.mark.slow
 def test_the_words_of_reports_are_explained_below_them(reader):
     for address, words in {
         "/check": {"agree", "known", "different", "findings"},
@@ -754,6 +764,7 @@ def test_the_guide_is_found_by_its_words(reader):
     assert reader.get("/guide/nothing").status_code == 404
 
 
+@pytest.mark.slow
 def test_what_the_guide_shows_runs_at_one_click(reader):
     """Beneath a command is the page that answers it; that of a query has what the guide says comes out."""
     there = {name: unescape(reader.get(f"/guide/{name}").text) for name in guide.guide()}

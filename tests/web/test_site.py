@@ -47,6 +47,7 @@ def test_every_link_of_the_site_resolves(site):
     assert list(site.rglob("*irs*.html"))
 
 
+@pytest.mark.slow
 def test_operands_in_memory_that_differ_in_n_share_the_page_of_the_widest(database):
     """Which has all their elements in the same places, by brute force; the search goes there."""
     known = database.survey()
@@ -83,6 +84,7 @@ def test_the_site_replaces_its_own_files_only(site, tmp_path, run):
     assert [path.name for path in other.iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.slow
 def test_a_site_is_of_one_state_of_the_database(small, tmp_path):
     with lanemap.open(shutil.copy2(small, tmp_path)) as database:
 

@@ -14,6 +14,7 @@ def a_fragment(lane, value):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "code"), [(RIGHT, 0), (RIGHT.replace("value // 4 * 8", "value // 4 * 4"), 1)])
 def test_a_right_function_passes_and_a_wrong_one_fails(run, file, tmp_path, monkeypatch, function, code):
     mapping, _ = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)

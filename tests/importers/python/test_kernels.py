@@ -55,6 +55,7 @@ def imported(tmp_path, built_for_a_warp, monkeypatch):
         yield imported
 
 
+@pytest.mark.slow
 def test_a_right_kernel_agrees(imported):
     database, (found,) = imported(entry("gemm"))
     assert (found.source.kind, found.failed) == ("import", False)
@@ -69,6 +70,7 @@ def test_a_right_kernel_agrees(imported):
     assert origins == {"kernels.py:5 gemm"}
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_differs_and_says_what_it_computes(imported):
     database, _ = imported(entry("gemm", "wrong = true"))
     (wrong,) = [result for result in database.diff("mine").results if result.disagrees]
@@ -78,6 +80,7 @@ def test_a_wrong_kernel_differs_and_says_what_it_computes(imported):
     assert database.find("m16n8k16", "f16", "A").source.iloc[0] == "ptx-isa-9.4+errata"
 
 
+@pytest.mark.slow
 def test_kernels_that_contradict_each_other_are_sets_of_their_own(imported):
     database, found = imported(entry("gemm"), entry("gemm", "wrong = true"))
     assert [each.source.name for each in found] == ["mine", "mine:gemm"]

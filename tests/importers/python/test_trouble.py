@@ -125,6 +125,7 @@ DEEDS = {
 LONGER = {"trickles", "floods_stdout", "floods_stderr", "is_endless"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deed", [pytest.param(deed, marks=[pytest.mark.slow] * (deed in LONGER)) for deed in DEEDS])
 def test_what_a_library_does_neither_keeps_nor_kills_the_others(imported, right, limits, deed):
     limits(**({"memory_bytes": 1 << 28} if "memory" in DEEDS[deed] else {"processes": 30}))
@@ -139,6 +140,7 @@ def test_what_a_library_does_neither_keeps_nor_kills_the_others(imported, right,
         assert deed in skipped.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "deed", ["forks", "forks_and_dies", "breeds", "comes_back_twice", "escapes", "breeds_sessions"]
 )
@@ -315,6 +317,7 @@ def test_an_adapter_with_the_name_of_its_library_does_not_hide_it(library, right
         assert right(found.source.fragments[0])
 
 
+@pytest.mark.slow
 def test_a_source_from_elsewhere_is_not_replaced(run, file, library):
     """Not by a mapping that only calls its library the same; the same mapping takes its own place."""
     text = f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{GOOD}\n'
@@ -397,6 +400,7 @@ def test_the_worker_needs_no_lanemap_and_keeps_the_output_clean(imported, capfd)
     assert "lanemap" not in (mappings._WORKER.read_text().replace("lanemap_adapter", "").lower())
 
 
+@pytest.mark.slow
 def test_the_command(run, file, library):
     (library / "mine.toml").write_text(
         f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{entry("holes")}\n'
@@ -414,6 +418,7 @@ def test_the_command(run, file, library):
     assert "identical" in result.out.split("\n")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trouble", "form"),
     [
@@ -452,6 +457,7 @@ def test_bad_usage_of_the_command(refused):
     refused("import", "table", "--list", words=("table has no mappings",))
 
 
+@pytest.mark.slow
 def test_check_groups_findings_by_library_and_claim_set(run, file, library):
     """What is wrong alike in several types is said once."""
     claim = A.replace('"f16"', '"f16 bf16"')
