@@ -23,7 +23,7 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
 
 Rows come as frames; other results have ``frame()`` and show themselves in a notebook. Without a database, ``read_file``
 reads a table or a capture, and ``measure`` and ``write_capture`` make a capture; ``forms`` are what it measures, and
-``write_kernels`` writes how. ``shipped_capture`` is one that ships, ``shipped_names`` what all that ships is called,
+``write_kernels`` writes how. ``shipped_captures`` are those that ship, ``shipped_names`` what all that ships is called,
 and ``shipped_mappings`` what ``import_layouts`` knows of libraries. What cannot be done raises ``LanemapError``, one
 line that says what would be right; ``AbsentError`` where something is not there, ``NoRowsError`` where it is
 figure-only, ``UnavailableError`` where the database cannot be read.
@@ -139,7 +139,7 @@ __all__ = [
     ),
     *("Tiles", "Tiling", "Trace"),
     *("UnavailableError", "Where", "Which", "Written", "__version__"),
-    *("forms", "measure", "open", "read_file", "shipped_capture", "shipped_mappings", "shipped_names"),
+    *("forms", "measure", "open", "read_file", "shipped_captures", "shipped_mappings", "shipped_names"),
     *("trace", "write_capture", "write_kernels"),
 ]
 
@@ -1304,14 +1304,14 @@ def shipped_mappings() -> Rows:
     return Rows(("mapping", "library", "package", "seen"), rows)
 
 
-def shipped_capture(target: str) -> Source | None:
-    """The capture that ships of an architecture such as ``sm_90a``, if there is one; of several that which answers."""
+def shipped_captures() -> Mapping[str, Source]:
+    """The capture that ships of each architecture, such as ``sm_90a``; of several that which answers."""
     from .capture.recording import read
     from .db.isa.vendors import VENDORS
 
-    first = [vendor.capture for vendor in VENDORS.values()]
-    files = [file for file in _recordings() if file.stem.endswith(f"-{target}")]
-    return next((read(file) for file in sorted(files, key=lambda file: file.stem not in first)), None)
+    first = {vendor.capture for vendor in VENDORS.values()}
+    files = {file.stem.rpartition("-")[2]: file for file in sorted(_recordings(), key=lambda file: file.stem in first)}
+    return {target: read(file) for target, file in files.items()}
 
 
 def write_capture(source: Source, path: str | PathLike[str]) -> None:

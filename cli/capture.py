@@ -6,21 +6,23 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from itertools import count
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError, Rows, forms, measure, shipped_capture, write_capture
+from .. import LanemapError, Rows, forms, measure, shipped_captures, write_capture
 from ..db.store.location import named_file
 from ..db.text import counted
 from .app import DISAGREES, OK, app, encoded, open_database, progress_line, remark, write, write_rows
 from .options import Format
 
 if TYPE_CHECKING:
-    from .. import Form, Source
+    from .. import Form, Outcome, Source
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
@@ -67,17 +69,26 @@ def capture(
         os.environ.setdefault(number, "1")
     started = time.perf_counter()
     total, done = len(forms(instruction, shape, type)), count(1)
-    with progress_line("instructions") as progress:
+    with progress_line("instructions") as progress, ThreadPoolExecutor(1) as beside:
+
+        @cache
+        def ships() -> Future[Mapping[str, Source]]:
+            return beside.submit(shipped_captures)
+
+        def measured(_: Outcome) -> None:
+            progress(next(done), total)
+            ships()  # while the card works, and not before all processes are forked
+
         source = measure(
             instruction,
             shape,
             type,
             device=device,
             name=name,
-            progress=lambda _: progress(next(done), total),
+            progress=measured,
             ptxas=ptxas,
         )
-    seconds, shipped = time.perf_counter() - started, shipped_capture(source.provenance["device"]["target"])
+        seconds, shipped = time.perf_counter() - started, ships().result().get(source.provenance["device"]["target"])
     if file:
         write_capture(source, file)
         stored = str(file)

@@ -33,7 +33,9 @@ def small(tmp_path_factory, sources):
         for fragment in sources["ptx-isa-9.4"].fragments
         if fragment.shape == "m16n8k256" and fragment.role == "A"
     ]
-    captured = [fragment for fragment in lanemap.shipped_capture("sm_90a").fragments if fragment.instruction == "wgmma"]
+    captured = [
+        fragment for fragment in lanemap.shipped_captures()["sm_90a"].fragments if fragment.instruction == "wgmma"
+    ]
     wide = [fragment for fragment in captured if fragment.shape in ("m64n8k16", "m64n16k16")]
     held = [Source("printed", "document", "a document", chosen), Source("card", "capture", "a card", wide)]
     file = tmp_path_factory.mktemp("small") / "small.db"
