@@ -85,8 +85,8 @@ def _of_tensor_memory(words: list[str], shape: str, types: list[str], count: int
 def _of_vectors(head: str, words: list[str], count: int) -> str:
     """Operands of the sizes that tables 37 and 39 give; what does not fill a register takes one."""
     element, index = [*(int(word[1:]) for word in words if re.fullmatch(r"b\d+", word)), 8, 2][:2]
-    factors = (word.removeprefix("sp::").split(":") for word in words if word.startswith("sp::"))
-    kept, of = map(int, next(factors, ("2", "4")))
+    factors = [word.removeprefix("sp::").split(":") for word in words if re.fullmatch(r"sp::\d+:\d+", word)]
+    kept, of = map(int, [*factors, ("2", "4")][0])
     if head == "spcompress":
         sizes = {"mdata": count * index / element, "cdata": count, "data": 2 * count}
     else:
@@ -119,14 +119,17 @@ def refused(instructions: list[str], target: str, folder: Path) -> dict[str, str
         source = folder / "forms.ptx"
         source.write_text(head + "\n".join([*left, "ret;", "}", ""]))
         command = [program("ptxas"), "-arch", target.replace("sm_", "compute_"), source, "-o", folder / "out"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        with (folder / "errors").open("w+") as errors:  # a pipe of this many lines takes longer than the assembler
+            done = subprocess.run(command, stdout=errors, stderr=subprocess.STDOUT, check=False)
+            errors.seek(0)
+            said = errors.read()
         if not done.returncode:
             break
-        errors = re.findall(r"line (\d+); error\s*: (.*)", done.stdout + done.stderr)
-        places = [(int(line) - head.count("\n") - 1, reason) for line, reason in reversed(errors)]
+        errors_at = re.findall(r"line (\d+); error\s*: (.*)", said)
+        places = [(int(line) - head.count("\n") - 1, reason) for line, reason in reversed(errors_at)]
         named = {left[at]: reason for at, reason in places if at < len(left)}
         if not named and len(left) == 1:
-            named = {left[0]: done.stderr}
+            named = {left[0]: said}
         if not named:  # it gave up, which one line may have caused
             middle = len(left) // 2
             return reasons | refused(left[:middle], target, folder) | refused(left[middle:], target, folder)

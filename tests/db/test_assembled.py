@@ -28,6 +28,10 @@ TARGETS = NVIDIA.targets[2:]
 #: With each other, these targets have all forms.
 NEWEST = ["sm_90a", "sm_107a", "sm_120a"]
 
+KINDS = {f"kind::{kind}" for kind in ("f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4")}
+VECTORS = {f"scale_vec::{count}X" for count in (1, 2, 4)}
+SCALES = {"ue8m0", "ue4m3"}
+
 #: What may stand in the place of a token.
 CHOICES = [
     {f"m{m}n{n}k{k}" for m in (8, 16, 32, 64) for n in (8, 16, 24, 32) for k in (4, 8, 16, 32, 64, 128, 256, 512)},
@@ -37,11 +41,11 @@ CHOICES = [
     {"b8", "b16", "b32", "b8x16"},
     {"f32", "u32", "s32", "b32"},
     {"b6x16_p32", "b4x16_p64"},
-    {"ue8m0", "ue4m3"},
+    SCALES,
     {"x1", "x2", "x4", "x8", "x16", "x32", "x64", "x128"},
     {"row", "col"},
-    {f"kind::{kind}" for kind in ("f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4")},
-    {f"scale_vec::{count}X" for count in (1, 2, 4)},
+    KINDS,
+    VECTORS,
     {"xor", "and"},
     {"pack::16b", "unpack::16b", "trans"},
     {"load", "store"},
@@ -54,21 +58,23 @@ CHOICES = [
     {f"sp::{kept}:{of}" for kept in (1, 2, 4, 8) for of in (2, 4, 8, 16)},
 ]
 
+#: What may stand in the place of a token, by the token, and what may be left out.
+OTHERS = {token: [sorted(choices) for choices in CHOICES if token in choices] for token in set().union(*CHOICES)}
+LEFT_OUT = {"trans", "pack::16b", "unpack::16b", "sp::2:4", "b2", "b4", "red", "spcompress"}
+#: Words that some forms have and others do not.
+QUALIFIERS = sorted(LEFT_OUT | KINDS | VECTORS | SCALES)
+QUALIFIERS += ["abs", "NaN", "block_scale", "popc", "and", "xor", "sp", "sp::ordered_metadata", "shared", "row", "col"]
+
 
 def neighbours(mnemonic):
     """What differs from a mnemonic in one token, that is another or left out."""
     tokens = mnemonic.split(".")
     for place, token in enumerate(tokens):
-        others = {other for choices in CHOICES if token in choices for other in choices}
-        for other in sorted(others - {token}):
+        for other in sorted({other for choices in OTHERS.get(token, ()) for other in choices} - {token}):
             yield ".".join([*tokens[:place], other, *tokens[place + 1 :]])
-        if place and token in ("trans", "pack::16b", "unpack::16b", "sp::2:4", "b2", "b4", "red", "spcompress"):
+        if place and token in LEFT_OUT:
             yield ".".join([*tokens[:place], *tokens[place + 1 :]])
 
-
-#: Of two types of 8 bits without block scales the assembler takes any kind, and does not look at it.
-KIND = re.compile(r"\.kind::\w+(?=\.f\d\d\.e\dm[23]\.e\dm[23]\.f\d\d$)")
-BARE = {KIND.sub("", mnemonic) for mnemonic in FORMS}
 
 #: The assembler takes moves of C and D that no product of the shape has, and products of which it makes nothing.
 NO_PRODUCT = re.compile(
@@ -78,22 +84,38 @@ NO_PRODUCT = re.compile(
 )
 
 
-def loose(mnemonic):
-    """Whether the assembler takes what is no form: for another, or without making anything of it.
+def looked_at(mnemonic):
+    """What the assembler looks at: types, and layouts where products ask for them, in order; other words in any.
 
-    It does not look at the size of an index where nothing is compressed.
+    It does not look at the kind of a product of two types of 8 bits without block scales, at the size of an index
+    where nothing is compressed, nor at the format of memory where nothing is read.
     """
-    indexed = mnemonic.startswith("tcgen05.ld.red.") and mnemonic.removesuffix(".b2") in FORMS
-    taken = indexed or KIND.sub("", mnemonic) in BARE or NO_PRODUCT.fullmatch(mnemonic)
-    return mnemonic not in FORMS and bool(taken)
+    head, *words = mnemonic.split(".")
+    product, compressed = head in ("mma", "wmma"), "compress" in mnemonic
+    ordered = [word for word in words if re.fullmatch(r"[fsub]+\d+|tf32|e\dm\d", word) or (product and word in LAYOUTS)]
+    rest = {*words} - {*ordered} - LAYOUTS - ({"b8x16"} if compressed else set())
+    if not compressed:
+        ordered = [word for word in ordered if word not in ("b2", "b4")]
+    if "block_scale" not in rest and BYTES >= {word for word in ordered if word.startswith("e")} > set():
+        rest = {word for word in rest if not word.startswith("kind::")}
+    return head, *ordered, frozenset(rest)
+
+
+LAYOUTS, BYTES = {"row", "col"}, {"e4m3", "e5m2"}
+LOOKED_AT = {looked_at(mnemonic) for mnemonic in FORMS}
+
+
+def loose(mnemonic):
+    """Whether the assembler takes what is no form: for another, or without making anything of it."""
+    return mnemonic not in FORMS and (looked_at(mnemonic) in LOOKED_AT or bool(NO_PRODUCT.fullmatch(mnemonic)))
 
 
 def wrong(candidates, targets, folder):
     """What the assembler takes and the table lacks, or the other way round, with the target."""
     candidates = iter(candidates)
     while some := [*islice(candidates, 1000)]:
+        lines = {instruction(mnemonic): mnemonic for mnemonic in some}
         for target in targets:
-            lines = {instruction(mnemonic): mnemonic for mnemonic in some}
             not_taken = {lines[line]: why for line, why in refused([*lines], target, folder).items()}
             for mnemonic in some:
                 listed = mnemonic in FORMS and FORMS[mnemonic].supports(target)
@@ -112,21 +134,45 @@ def test_the_assembler_refuses_the_neighbours_of_forms(tmp_path):
     assert not [*wrong(some, NEWEST, tmp_path)]
 
 
+#: Shapes of products, most of which stand in no form.
+SHAPES = [f"m{m}n{n}k{k}" for m in (8, 16, 32, 64, 128) for n in range(8, 265, 8) for k in (4, 8, 16, 32, 64, 128, 256)]
+
+
+def far(mnemonic, chosen):
+    """What differs from a mnemonic in any number of tokens: others in their places, words left out, and added."""
+    tokens = mnemonic.split(".")
+    often = chosen.choice([0.1, 0.3, 0.6])
+    for place, token in enumerate(tokens):
+        if chosen.random() < often:
+            choices = [SHAPES] if re.fullmatch(r"m\d+n\d+k\d+", token) else OTHERS.get(token, [[token]])
+            tokens[place] = chosen.choice(chosen.choice(choices))
+    for place in range(len(tokens) - 1, 0, -1):
+        if tokens[place] in LEFT_OUT and chosen.random() < often:
+            del tokens[place]
+    if chosen.random() < often:
+        tokens.insert(chosen.randint(1, len(tokens)), chosen.choice(QUALIFIERS))
+    return ".".join(tokens)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(0 if LONG else 300)
 def test_the_assembler_refuses_names_that_the_table_lacks(tmp_path):
-    """Those that differ from forms in up to three tokens, a million of them in the long mode."""
+    """Half differ from forms in up to three tokens, half in any number; a million of them in the long mode."""
     names = random.Random(2)
+
+    def near(name):
+        for _ in range(names.randint(1, 3)):
+            name = names.choice([*neighbours(name)] or [name])
+        return name
 
     def candidates():
         known, seen = [*FORMS], {*FORMS}
         while True:
-            near = names.choice(known)
-            for _ in range(names.randint(1, 3)):
-                near = names.choice([*neighbours(near)] or [near])
-            if near not in seen:
-                seen.add(near)
-                yield near
+            name = names.choice(known)
+            name = near(name) if names.random() < 0.5 else far(name, names)
+            if name not in seen:
+                seen.add(name)
+                yield name
 
     assert not [*wrong(islice(candidates(), 1_000_000 if LONG else 5000), NEWEST, tmp_path)]
 
