@@ -37,6 +37,8 @@ _UNSPELT = (*IDS, "memory")
 
 #: What stands for a matrix in the opcodes and atoms of matrix moves, and for the elements that it is made from.
 _MATRICES = {"m8n8": "88", "m8n16": "816", "m16n16": "1616", "m16n8": "168"}
+#: The products of sm_75 whose atoms are called so; CuTe calls others by sm_80.
+_OF_SM75 = ("16x8x8_F32F16F16F32_TN", "8x8x16_S32S8S8S32_TN")
 _ELEMENTS = {"b16": "16", "b8": "8", "b8x16.b4x16_p64": "U4X16P64TO8", "b8x16.b6x16_p32": "U6X16P32TO8"}
 
 
@@ -164,10 +166,16 @@ def atom(form: Form) -> str:
             arguments += [f"float_{form.suffix[1:]}_t", str(size)]
         scaled = "_VS" * (form.scale is not None)
         return f"SM{number}_{sparse}{shape}_{layouts}{scaled}<{', '.join(arguments)}>"
+    lacking = form.sparse or form.c != form.d or (number == "89" and form.dimensions[2] == 16)
+    if lacking if form.instruction.layouts else form.a == "b1":
+        return ""
     types = "".join("U1" if type_ == "b1" else type_.upper() for type_ in form.named_types)
-    ends = [layouts] if form.instruction.layouts else ["SS"]
+    ends = [layouts] if form.instruction.layouts else ["SS"] if form.a in ("f16", "bf16") else ["SS", "TN"]
     ends += [form.suffix.upper().replace(".", "")] if form.suffix else []
-    return f"SM{number}_{sparse}{shape}_{types}_{'_'.join(ends)}"
+    name = "_".join((shape, types, *ends))
+    if form.sparse:
+        return f"SM{number}::GMMA::SPARSE::GMMA_{name}"
+    return f"SM{'80' if number == '75' and name not in _OF_SM75 else number}_{name}"
 
 
 def _move_atom(form: Form, head: str) -> str:

@@ -93,28 +93,51 @@ constexpr bool same = std::is_same_v<decltype(coalesce(Mine{}, Step<_1, _1>{})),
 """
 
 
+#: The same over warpgroups, of which the third has no second along N.
+WARPGROUPS = [
+    {"tile": "m128n128k64", "warps": "2x1"},
+    {"tile": "m256n128k64", "warps": "2x1", "contiguous": True},
+    {"tile": "m128n256k64", "warps": "2x2", "order": "n"},
+]
+
+#: What a product in words has: the operands that registers hold, and where CuTe's atom takes A.
+PRODUCTS = [
+    ("m16n8k16", "f16", "mma", "f32", "", "ABC", TILINGS),
+    ("m64n64k16", "bf16", "wgmma", "f32", "", "D", WARPGROUPS),
+    ("m64n64k16", "f16", "wgmma", "f16", "_rs", "AD", WARPGROUPS),
+    ("m64n32k8", "tf32", "wgmma", "f32", "_rs", "AD", WARPGROUPS[1:2]),
+    ("m64n64k32", "s8", "wgmma", "s32", "_rs", "AD", WARPGROUPS[1:2]),
+    ("m64n64k32", "e4m3", "wgmma", "f16", "", "D", WARPGROUPS[1:2]),
+]
+
+
 @pytest.mark.slow
-def test_nvcc_finds_every_tile_equal_to_the_layouts_of_its_tiled_mma(database, nvcc, tmp_path):
+@pytest.mark.parametrize(("shape", "type", "instruction", "accumulated", "ending", "roles", "tilings"), PRODUCTS)
+def test_nvcc_finds_every_tile_equal_to_the_layouts_of_its_tiled_mma(
+    database, nvcc, tmp_path, shape, type, instruction, accumulated, ending, roles, tilings
+):
     source = ["#include <cute/tensor.hpp>", "#include <cute/atom/mma_atom.hpp>"]
     asserts = []
-    for tiling in TILINGS:
-        operands = {role: tile(database, f"m16n8k16 f16 {role}", **tiling) for role in "AB"}
-        operands["C"] = tile(database, "m16n8k16 f32 C", **tiling)
+    for tiling in tilings:
         # The words name a whole instruction, with C and D of every type.
-        query = lanemap.Query.parse("m16n8k16 f16", instruction="mma", **tiling)
+        query = lanemap.Query.parse(f"{shape} {type}", instruction=instruction, **tiling)
         text = database.export(format="cute", query=query).text
-        called = re.search(r"using (\w+f32_f16_f16_f32\w+_tiled_mma) =", text)[1]
+        types = [accumulated, type, type, accumulated]
+        called = re.search(rf"using (\w+{'_'.join(types)}\w+_tiled_mma{ending}) =", text)[1]
         (tmp_path / f"{called}.hpp").write_text(text)
         source.append(f'#include "{called}.hpp"')
-        for role, fragment in operands.items():
-            theirs = f"decltype(lanemap::{called}{{}}.get_layout{role}_TV())"
+        for role in roles:
+            held = type if role in "AB" else accumulated
+            fragment = tile(database, f"{shape} {held} {role}", **tiling)
+            theirs = f"decltype(lanemap::{called}{{}}.get_layout{role.replace('D', 'C')}_TV())"
             asserts.append(f"static_assert(same<{theirs}, lanemap::{fragment.identifier}>);")
-            wrong = tile(database, f"m16n8k16 {fragment.type} {role}", **tiling | {"order": "nkn"})
-            if wrong.digest != fragment.digest:
-                name = f"wrong_{len(asserts)}"
-                asserts.append(f"namespace lanemap {{ {express('cute', wrong, name)} }}")
-                asserts.append(f"static_assert(!same<{theirs}, lanemap::{name}>);")
-    assert sum("!same" in line for line in asserts) > 6
+            for order in ("nkn", "nnm"):
+                wrong = tile(database, f"{shape} {held} {role}", **tiling | {"order": order})
+                if wrong.digest != fragment.digest:
+                    name = f"wrong_{len(asserts)}"
+                    asserts.append(f"namespace lanemap {{ {express('cute', wrong, name)} }}")
+                    asserts.append(f"static_assert(!same<{theirs}, lanemap::{name}>);")
+    assert any("!same" in line for line in asserts)
     (tmp_path / "tiles.cu").write_text("\n".join([*source, "using namespace cute;", SAME, *asserts]) + "\n")
     done = nvcc(tmp_path / "tiles.cu")
     assert done.returncode == 0, done.stderr[:4000]

@@ -125,10 +125,15 @@ def export(fragments: Iterable[Fragment], name: str, version: str) -> Export:
         more = f" ({len(refused) - 1} more likewise)" if len(refused) > 1 else ""
         raise LanemapError(f"{name} cannot express {refused[0]}{more}" if refused else "there are no fragments")
     if writer.instruction:
-        products = (form for form in forms() if form.d)
-        complete = (form for form in products if all(form.key(role) in expressed for role in "ABCD"))
+        # Of a tile those are enough that registers hold.
+        tiled = any(fragment.tiling for fragment in expressed.values())
+
+        def roles(form: Form) -> list[str]:
+            return [role for role in "ABCD" if not tiled or role in form.instruction.register_roles]
+
+        complete = (form for form in forms() if form.d and all(form.key(role) in expressed for role in roles(form)))
         for form_name, same in grouped(complete, _called).items():
-            operands = {role: expressed[same[0].key(role)] for role in "ABCD"}
+            operands = {role: expressed[same[0].key(role)] for role in roles(same[0])}
             called = "_".join([form_name, *(tiling.identifier for tiling in [operands["D"].tiling] if tiling)])
             try:
                 texts.append(

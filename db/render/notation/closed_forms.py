@@ -310,8 +310,15 @@ def _tiled_mma(name: str, tiling: Tiling, shape: str, atom: str) -> str:
     # By M first, or by N first.
     stride = (1, m, 0) if tiling.order[0] == "m" else (n, 1, 0)
     warps_ = _layout([[Digit(1, size, weight)] for size, weight in zip((m, n, 1), stride, strict=True)])
-    first = "// Include <cute/atom/mma_atom.hpp> before this.\n"
-    return first + f"using {name}_tiled_mma = TiledMMA<MMA_Atom<{atom}>, {warps_},\n    Tile<{', '.join(permuted)}>>;\n"
+    atoms = {"": atom}
+    if "_SS" in atom:
+        # Its template has the majors of 16-bit types, signs of other floats, and nothing for integers.
+        majors = "" if "_S32" in atom else "<>" if atom.endswith("_TN") else "<GMMA::Major::K, GMMA::Major::K>"
+        atoms = {"": atom + majors, "_rs": atom.replace("_SS", "_RS") + majors}
+    return "// Include <cute/atom/mma_atom.hpp> before this.\n" + "".join(
+        f"using {name}_tiled_mma{ending} = TiledMMA<MMA_Atom<{called}>, {warps_},\n    Tile<{', '.join(permuted)}>>;\n"
+        for ending, called in atoms.items()
+    )
 
 
 def linear(fragment: Fragment, name: str) -> str:
