@@ -14,7 +14,8 @@ import pytest
 from lanemap import LanemapError
 from lanemap.db.isa.names import Query
 from lanemap.db.isa.parse import parse
-from lanemap.db.isa.spelling import MODIFIERS, atom, opcode
+from lanemap.db.isa.spelling import MODIFIERS, opcode
+from lanemap.db.isa.spelling import atom as atom_of
 from lanemap.db.isa.types import known_type
 
 from ..forms import CAPTURED, FORMS
@@ -43,7 +44,7 @@ def test_every_atom_that_a_form_has_is_in_cutlass_and_is_that_form():
     headers = folder("cutlass_library", "source/include/cute")
     text = "".join(file.read_text() for file in sorted(headers.glob("a*/*_sm*.hpp")))
     known = set(re.findall(r"\w+", text))
-    called = {form: atom(form) for form in FORMS if atom(form)}
+    called = {form: name for form in FORMS if (name := atom_of(form))}
     lacking = {name for form, name in called.items() if re.sub("<.*", "", name).split("::")[-1] not in known}
     assert all(re.fullmatch(r"SM100_SU[46]_DU8x16_x[12]_LDSM_T", name) for name in lacking)
     assert all(form in Query(name).forms for form, name in called.items() if form.instruction.multiplies)
