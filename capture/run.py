@@ -119,14 +119,13 @@ def capture(
 
 
 def _modules(forms: Iterable[Form]) -> list[list[Form]]:
-    """The forms whose kernels are loaded together: those of a family, and for wgmma, whose kernels are long, of types.
+    """The forms whose kernels are loaded together: those of a type of A, and for wgmma, whose kernels are long, of D.
 
     Forms of different PTX versions are kept apart, so that an old driver refuses only those that it does not know.
     """
 
     def alike(form: Form) -> tuple[object, ...]:
-        types = (form.a, form.d) if form.threads == WARPGROUP else ()
-        return form.name, form.version, *types
+        return form.name, form.version, form.a, form.d if form.threads == WARPGROUP else ""
 
     return list(grouped(forms, alike).values())
 
