@@ -1261,7 +1261,7 @@ def trace(
 
 
 #: Most processes that measure beside one, and how many instructions are too few for them.
-_PROCESSES, _FEW = 7, 100
+_PROCESSES, _FEW = 11, 100
 
 
 def measure(
@@ -1280,7 +1280,7 @@ def measure(
     ``instruction`` is a name or a pattern of whole mnemonics such as ``*.b1.*``, ``type`` that of A, one or several; by
     default all are measured. The source is called after the GPU of the number ``device``, unless it gets a ``name``.
     ``progress`` is called with the result of each instruction. ``processes`` is how many measure beside
-    this one on the same GPU; by default one for each core but one, seven at most, and none for a few instructions.
+    this one on the same GPU; by default one for each core but one, eleven at most, and none for a few instructions.
     ``ptxas`` is a program that assembles what the driver's compiler does not take.
     """
     from .capture.cuda import Gpu

@@ -85,7 +85,8 @@ def capture(
         return _measure_module(documented, modules[at], device)
 
     # So that none is still being measured when all others are done.
-    largest_first = sorted(range(len(modules)), key=lambda at: len(modules[at]), reverse=True)
+    sizes = [sum(form.threads for form in module) for module in modules]
+    largest_first = sorted(range(len(modules)), key=sizes.__getitem__, reverse=True)
     with Processes(open_device, measured, largest_first, count) as processes, open_device() as device:
         description = device.describe()
         for at, done[at] in processes.results(device):
@@ -121,11 +122,13 @@ def capture(
 def _modules(forms: Iterable[Form]) -> list[list[Form]]:
     """The forms whose kernels are loaded together: those of a type of A, and for wgmma, whose kernels are long, of D.
 
-    Forms of different PTX versions are kept apart, so that an old driver refuses only those that it does not know.
+    All of wmma are together, as its products build on the moves of their operands. Forms of different PTX versions are
+    kept apart, so that an old driver refuses only those that it does not know.
     """
 
     def alike(form: Form) -> tuple[object, ...]:
-        return form.name, form.version, form.a, form.d if form.threads == WARPGROUP else ""
+        types = () if form.instruction.move_spelling else (form.a, form.d if form.threads == WARPGROUP else "")
+        return form.name, form.version, *types
 
     return list(grouped(forms, alike).values())
 

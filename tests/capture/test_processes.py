@@ -4,7 +4,6 @@ import multiprocessing
 import operator
 import os
 import time
-from collections import Counter
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -209,10 +208,11 @@ def test_the_largest_modules_are_measured_first(documented):
 
     card = Card({})
     card.run = nothing
-    module_of = {str(form): number for number, module in enumerate(run._modules(CAPTURED)) for form in module}
+    modules = run._modules(CAPTURED)
+    module_of = {str(form): number for number, module in enumerate(modules) for form in module}
     measured = []
     capture(card, documented, None, lambda outcome: measured.append(module_of[outcome.instruction]))
-    sizes = list(Counter(measured).values())
+    sizes = [sum(form.threads for form in modules[number]) for number in dict.fromkeys(measured)]
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) > 1
 
