@@ -125,7 +125,7 @@ def places(entry: LibraryEntry, claim: Claim, type_: str, answer: Mapping[str, A
             if table.computations(*named(claim, type_)[:3]) > 1:  # lanes 0-3 and 16-19 do the first, others the same
                 lane = np.arange(size(claim, type_).threads)
                 index = index[lane % 4 + lane // 16 * 4]
-            slow, fast = np.divmod(index, _dimensions(claim)[claim.turned])
+            slow, fast = np.divmod(index, entry.tile[0] or _dimensions(claim)[claim.turned])
             pair = np.stack([fast, slow], axis=-1)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError):
         raise LanemapError(f"its result does not have the form {entry.form!r}") from None

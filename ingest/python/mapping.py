@@ -132,7 +132,8 @@ class LibraryEntry(_Known, frozen=True):
         make: arguments of a call that returns the callable or the object.
         with_: arguments of each call, by name; ``with`` in the file.
         stride: if it returns a number instead of a pair, how many of the second axis one step of the first has.
-        tile: how many cells a ``cell``, or threads and values a ``place`` takes. Default: as many as its claims need.
+        tile: how many cells a ``cell``, or threads and values a ``place`` takes, by default as many as its claims need;
+            the rows and columns that ``strides`` index, by default those of one operand.
         origin: the name of its definition in the library, if that is not the entry itself.
         trace: what a kernel is traced with: its arguments, by name, and the product.
     """
