@@ -22,7 +22,7 @@ from .app import DISAGREES, OK, app, encoded, open_database, progress_line, rema
 from .options import Format
 
 if TYPE_CHECKING:
-    from .. import Form, Outcome, Source
+    from .. import Form, Source
 
 
 @app.command(epilog="Example: lanemap capture --instruction mma.sp --output sparse.parquet")
@@ -75,7 +75,7 @@ def capture(
         def ships() -> Future[Mapping[str, Source]]:
             return beside.submit(shipped_captures)
 
-        def measured(_: Outcome) -> None:
+        def measured(_: object) -> None:
             progress(next(done), total)
             ships()  # while the card works, and not before all processes are forked
 

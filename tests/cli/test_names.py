@@ -222,7 +222,7 @@ def test_what_cannot_be_is_refused(refused, arguments, words):
         ("find m16n8k4 tf32 ", ["A", "B", "C", "D"]),
         ("find m16n8k8 f32 ", ["C", "D"]),
         ("show HMMA.16816.F32.BF16 ", ["A", "B", "C", "D"]),
-        ("show m64n128k32 f16 ", ["A", "B", "D", "E"]),
+        ("show m64n64k32 f16 ", ["A", "B", "D", "E"]),
         ("show wgmma m64n128k16 f16 ", ["A", "B", "D"]),
         ("find movmatrix ", ["m8n8"]),
         ("export m16n8k4 t", ["tf32"]),

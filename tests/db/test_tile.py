@@ -178,7 +178,7 @@ def test_sparse_and_scaled_operands_repeat(database, name):
         ("m16n8k16 f16 D", {"tile": "m1024n8", "warps": "64x1"}, "are 2048 threads: a block has 1024"),
         ("m16n8k16 f16 D", {"tile": "m4096n4096"}, "more than 1048576 elements"),
         ("m16n8k16 f16 D", {"tile": "m99999n4096"}, "each dimension is 1 to"),
-        ("m64n256k16 f16 B", {"tile": "m64n64"}, "is in shared memory"),
+        ("m64n128k16 f16 B", {"tile": "m64n64"}, "is in shared memory"),
         ("ldmatrix m8n8 b16 r", {"tile": "m64n64"}, "no operand of a product in registers"),
         ("movmatrix m8n8 b16 D", {"tile": "m64n64"}, "no operand of a product in registers"),
     ],
