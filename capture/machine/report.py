@@ -14,7 +14,7 @@ from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment, Source
 from ...db.layout.sets import claim_sets
 from ...db.render import blocks
-from ...db.render.blocks import Block, Image, Passage, Title, named_values
+from ...db.render.blocks import Block, Facts, Image, Passage, Title
 from ...db.render.junit import TestCase, junit
 from ...db.render.picture import compose
 from ...db.rows import wrapped
@@ -150,14 +150,14 @@ class Trace:
         drawn = 0
         for finding in self.findings:
             yield Title(finding.words, 3)
-            yield from map(Passage, finding.details)
+            yield from finding.details
             if finding.operand and drawn < _DRAWN and (draw := self._drawn(*finding.operand)):
                 drawn += 1
                 yield Image(draw)
         yield Title("The run", 2)
-        yield named_values(self.facts.items())
+        yield Facts(self.facts.items())
         yield from (Passage(note, "item") for note in self.notes)
-        yield Passage(self.counts)
+        yield self.counts
 
     def contents(self) -> str:
         """All of it as elements of a page that has ``blocks.STYLE`` and a heading of its own."""

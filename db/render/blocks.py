@@ -1,10 +1,11 @@
 """The blocks of a report, and how they are written: as text for a terminal, as Markdown, as HTML.
 
-All text in a block may come from outside: each writer makes it harmless.
+The simplest are those of every answer (``Told.parts``): sentences, and rows under the names of their columns. All text
+in a block may come from outside: each writer makes it harmless.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from typing import NamedTuple
@@ -21,7 +22,7 @@ class Title(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """One or more sentences. ``kind`` is ``item`` (of a list), ``agreed`` or ``disagreed`` (a verdict), or ``code``.
+    """Sentences of a ``kind``: ``item`` (of a list), ``agreed`` or ``disagreed`` (a verdict), ``code``, or none.
 
     ``hint`` ends it on a terminal alone: what to type there.
     """
@@ -32,10 +33,10 @@ class Passage(NamedTuple):
     hint: str = ""
 
 
-class Listing(NamedTuple):
-    """Rows under the names of their columns, or facts: pairs of a name and a value, without names of columns."""
+class Facts(NamedTuple):
+    """Pairs of a name and a value."""
 
-    rows: Rows
+    pairs: Collection[tuple[str, str]]
 
 
 class Image(NamedTuple):
@@ -53,15 +54,10 @@ class Details(NamedTuple):
     level: int = 2
 
 
-Block = Title | Passage | Listing | Image | Details
+Block = str | Rows | Title | Passage | Facts | Image | Details
 
 _WIDTH = 80
 _VERDICTS = ("agreed", "disagreed")
-
-
-def named_values(pairs: Iterable[tuple[str, str]]) -> Listing:
-    """Names and values."""
-    return Listing(Rows((), list(pairs)))
 
 
 def clean(text: object) -> str:
@@ -89,10 +85,12 @@ def _lines(blocks: Iterable[Block], everything: bool, indent: str = "") -> Itera
                 yield from ("", *(margin + printable(line) for line in text.splitlines()), "")
             case Passage(text, hint=hint):
                 yield from _wrapped(text + hint, margin)
-            case Listing(rows) if rows.columns:
-                yield from ((margin + line).rstrip() for line in table(rows, _WIDTH - len(margin)).splitlines())
-            case Listing(rows):
-                for name, value in rows.rows:
+            case str(text):
+                yield from _wrapped(text, margin)
+            case Rows():
+                yield from ((margin + line).rstrip() for line in table(block, _WIDTH - len(margin)).splitlines())
+            case Facts(pairs):
+                for name, value in pairs:
                     yield from _wrapped(f"{name}: {value}", margin)
             case Details(title, inside, shown) if shown or everything:
                 yield from ("", *_wrapped(f"{title}:", margin), *_lines(inside, everything, margin + "  "))
@@ -128,14 +126,16 @@ def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
                 yield f"{'#' * level} {_quoted(text)}"
             case Passage(text, "code", language):
                 yield "\n".join((f"```{language or 'text'}", text.strip("\n"), "```"))
+            case str(text) | Passage(text, ""):
+                yield _quoted(text)
             case Passage(text, kind):
-                yield {"item": "- {}"}.get(kind, "**{}**" if kind in _VERDICTS else "{}").format(_quoted(text))
-            case Listing(rows) if rows.columns:
-                lines = [map(_quoted, row) for row in (rows.columns, *rows.rows)]
+                yield ("- {}" if kind == "item" else "**{}**").format(_quoted(text))
+            case Rows(columns, rows):
+                lines = [map(_quoted, row) for row in (columns, *rows)]
                 head, *rest = (f"| {' | '.join(line)} |" for line in lines)
-                yield "\n".join([head, f"|{'---|' * len(rows.columns)}", *rest])
-            case Listing(rows) if rows.rows:
-                yield "\n".join(f"- **{_quoted(name)}**: {_quoted(value)}" for name, value in rows.rows)
+                yield "\n".join([head, f"|{'---|' * len(columns)}", *rest])
+            case Facts(pairs) if pairs:
+                yield "\n".join(f"- **{_quoted(name)}**: {_quoted(value)}" for name, value in pairs)
             case Details(title, inside, _, level):
                 yield from (f"{'#' * level} {_quoted(title)}", *_markdown(inside))
 
@@ -184,19 +184,21 @@ def _html(blocks: Iterable[Block]) -> Iterator[str]:
                 yield f'<pre class="wide" tabindex="0">{escape(text)}</pre>'
             case Passage(text, "item"):
                 yield f"<ul><li>{safe(text)}</li></ul>"
+            case str(text) | Passage(text, ""):
+                yield f"<p>{safe(text)}</p>"
             case Passage(text, kind):
-                yield (f'<p class="verdict {kind}">' if kind else "<p>") + f"{safe(text)}</p>"
-            case Listing(rows) if rows.columns:
-                head = "".join(f"<th>{safe(column)}</th>" for column in rows.columns)
+                yield f'<p class="verdict {kind}">{safe(text)}</p>'
+            case Rows(columns, rows):
+                head = "".join(f"<th>{safe(column)}</th>" for column in columns)
                 body = "".join(
                     f"<tr>{''.join(f'<td{_NUMBER * isinstance(value, int)}>{safe(value)}</td>' for value in row)}</tr>"
-                    for row in rows.rows
+                    for row in rows
                 )
                 element = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
                 yield f'<div class="wide" tabindex="0">{element}</div>'
-            case Listing(rows) if rows.rows:
-                pairs = (f"<dt>{safe(name)}</dt><dd>{safe(value)}</dd>" for name, value in rows.rows)
-                yield f"<dl>{''.join(pairs)}</dl>"
+            case Facts(pairs) if pairs:
+                items = (f"<dt>{safe(name)}</dt><dd>{safe(value)}</dd>" for name, value in pairs)
+                yield f"<dl>{''.join(items)}</dl>"
             case Image(draw):
                 yield f'<div class="wide" tabindex="0">{draw()}</div>'
             case Details(title, inside, shown):

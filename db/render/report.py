@@ -17,7 +17,7 @@ from ..layout.fragment import CELL, PLACE, Fragment, Source
 from ..rows import Rows, table
 from ..text import counted, enumerated, grouped
 from . import blocks
-from .blocks import Block, Details, Image, Listing, Passage, Title, named_values
+from .blocks import Block, Details, Facts, Image, Passage, Title
 from .facts import where
 from .junit import TestCase, junit
 from .notation import NOTATIONS, express
@@ -96,16 +96,16 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
         count = len({key for _, key in check.unplaced})
         names = enumerated(list(dict.fromkeys(name.partition(":")[0] for name, _ in check.unplaced)))
         unclaimed = "which bits of its slot an element has"
-        yield Passage(f"not compared in {counted(count, 'fragment')}: {unclaimed} (not claimed by {names})")
+        yield f"not compared in {counted(count, 'fragment')}: {unclaimed} (not claimed by {names})"
     if is_check:
-        yield Listing(_standing(check))
+        yield _standing(check)
         yield from _findings(check.findings, known=False)
     counts = _matrix(check.comparisons)
     if is_check and matrix:
-        yield from (Title("Comparisons"), Listing(counts))
+        yield from (Title("Comparisons"), counts)
     for left, right, *numbers in counts.rows if not is_check else ():
         tallies = (f"{number} {name}" for number, name in zip(numbers, counts.columns[2:], strict=True) if number)
-        yield Passage(f"{left} against {right}: {', '.join(tallies)}")
+        yield f"{left} against {right}: {', '.join(tallies)}"
     differing = groups(check.comparisons, Verdict.DIFFERENT)
     for number, group in enumerate(differing):
         yield from _different(group, everything, number < _DRAWN)
@@ -118,7 +118,7 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
     if (matrix or not is_check) and (one_sided := list(_one_sided(check))):
         yield Details("On one side only", one_sided, open=not is_check)
     sides = {side.name: side for comparison in check.comparisons for side in (comparison.left, comparison.right)}
-    yield Details("Provenance", [named_values(check.made.items()), *map(named_values, map(provenance, sides.values()))])
+    yield Details("Provenance", [Facts(check.made.items()), *map(Facts, map(provenance, sides.values()))])
 
 
 def contents(check: Check) -> str:
@@ -206,20 +206,20 @@ def _matrix(comparisons: Sequence[Comparison]) -> Rows:
 def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
     result = group.first
     yield Title(f"{group.sides}: {group.name}", 3)
-    yield Passage(result.words)
+    yield result.words
     if result.known:
-        yield Passage(f"known: {result.known}")
+        yield f"known: {result.known}"
     difference = result.difference
     assert difference is not None
     inside: list[Block] = [
-        Passage(f"{source}: {words}")
+        f"{source}: {words}"
         for source, fragment in ((group.left.name, result.left), (group.rights[0], result.right))
         if fragment and (words := where(fragment))
     ]
     if drawn and difference.drawable:
         inside.append(_picture(result, group.left.name, group.rights[0]))
     elements, more = _elements(result, everything=everything)
-    inside += [Listing(elements)] if elements.rows else []
+    inside += [elements] if elements.rows else []
     inside += [Passage(f"and {more} more elements", hint=" (--all lists them)")] if more else []
     yield Details(f"{counted(difference.count, 'element')} of {difference.total}", inside, result.known is None, 4)
 
@@ -257,7 +257,7 @@ def _alike(explained: Sequence[Group]) -> Iterator[Block]:
         renumberings = dict.fromkeys(pair for group in same_sides for pair in group.first.permutations.items())
         for axis, to in renumberings:
             axis_ = axis if axis == "computation" else axis[0].upper() + axis[1:]
-            yield Passage(f"{axis_} 0-{len(to) - 1} on the left is on the right: {' '.join(map(str, to))}")
+            yield f"{axis_} 0-{len(to) - 1} on the left is on the right: {' '.join(map(str, to))}"
 
 
 def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
@@ -317,14 +317,14 @@ def provenance(source: Source) -> list[tuple[str, str]]:
 def defect_blocks(report: Report) -> Iterator[Block]:
     """The report of defects: those of the newest release, then those that are fixed, then the libraries examined."""
     yield Title("Defects", 1)
-    yield named_values(report.made.items())
-    yield Listing(report.summary()) if report.defects else Passage("Nothing wrong was found.")
+    yield Facts(report.made.items())
+    yield report.summary() if report.defects else "Nothing wrong was found."
     for fixed, defects in grouped(report.defects, lambda defect: defect.fixed).items():
         if fixed:
             yield Title("Fixed")
         for defect in defects:
             yield Title(defect.title, 2 + fixed)
-            yield named_values(defect.labelled)
+            yield Facts(defect.labelled)
             if (wrong := defect.result.difference) and wrong.drawable:
                 judge = defect.first.agreeing[0][0].name if defect.first.agreeing else ""
                 yield _picture(defect.result, defect.source.name, judge)
@@ -332,18 +332,18 @@ def defect_blocks(report: Report) -> Iterator[Block]:
     if report.looked:
         yield Title("Libraries examined")
         rows = [(library.name, library.version, library.looked, library.found) for library in report.looked]
-        yield Listing(Rows(("library", "version", "looked at by", "found"), rows))
+        yield Rows(("library", "version", "looked at by", "found"), rows)
 
 
 def _correction(defect: Defect) -> Iterator[Block]:
     """The lines as they are and as they must be, or for documents and unexamined defects the true layout."""
     evidence = defect.evidence
     if evidence.after:
-        yield from (Passage("As it is:"), Passage(evidence.before, "code", evidence.language))
-        yield from (Passage("As it must be:"), Passage(evidence.after, "code", evidence.language))
+        yield from ("As it is:", Passage(evidence.before, "code", evidence.language))
+        yield from ("As it must be:", Passage(evidence.after, "code", evidence.language))
     elif (not evidence.name or defect.source.kind == "document") and (true := corrected(defect)):
         name, text = true
-        yield from (Passage(f"As it is true ({name}):"), Passage(text, "code", NOTATIONS[name].language))
+        yield from (f"As it is true ({name}):", Passage(text, "code", NOTATIONS[name].language))
 
 
 def issue_blocks(defect: Defect) -> Iterator[Block]:
@@ -352,25 +352,24 @@ def issue_blocks(defect: Defect) -> Iterator[Block]:
     if evidence.name:
         by_label["where"] = "; ".join(dict.fromkeys(defect.shown(sets=False)))
     yield Title(evidence.title or defect.title, 1)
-    yield named_values(
-        (label, by_label[label]) for label in ("fixed", "where", "releases", "confirmed") if label in by_label
-    )
+    said = ("fixed", "where", "releases", "confirmed")
+    yield Facts([(label, by_label[label]) for label in said if label in by_label])
     parts = (text.strip(". ") for text in (defect.words, evidence.reason, by_label.get("effect", "")))
-    yield Passage(" ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part))
+    yield " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
     if shown := defect.examples[:_FEW]:
         columns = ("lane", "register", "slot", "as claimed", "as it is true")
         rows = [(*place, cell_words(claimed), cell_words(true)) for place, claimed, true in shown]
         proof = "; ".join(defect.proofs(lambda source: source.title))
         yield from (
-            Passage("For example:"),
-            Listing(Rows(columns, rows)),
-            Passage(f"True by: {proof}"),
+            "For example:",
+            Rows(columns, rows),
+            f"True by: {proof}",
         )
     if evidence.reproduction:
-        yield from (Passage("To reproduce:"), Passage(evidence.reproduction, "code", evidence.language))
-        yield from (Passage("It prints:"), Passage(evidence.prints, "code")) if evidence.prints else ()
+        yield from ("To reproduce:", Passage(evidence.reproduction, "code", evidence.language))
+        yield from ("It prints:", Passage(evidence.prints, "code")) if evidence.prints else ()
     if "correction" in by_label:
-        yield Passage(by_label["correction"])
+        yield by_label["correction"]
     yield from _correction(defect)
 
 

@@ -11,14 +11,13 @@ from lanemap.db.layout.fragment import Citation, Source
 from lanemap.db.layout.structure import check as unsound
 from lanemap.db.render.blocks import (
     Details,
+    Facts,
     Image,
-    Listing,
     Passage,
     Title,
     as_html,
     as_markdown,
     as_text,
-    named_values,
 )
 from lanemap.db.render.report import FORMATS
 from lanemap.db.rows import Rows
@@ -128,12 +127,12 @@ def test_blocks_are_written_as_they_are_said():
         Title("Part"),
         Passage("one", "item"),
         Passage("two", "item"),
-        named_values([("name", "<value>")]),
-        Listing(Rows(("a", "b"), [(1, None)])),
+        Facts([("name", "<value>")]),
+        Rows(("a", "b"), [(1, None)]),
         Image(lambda: "<img>"),
         Passage("x = 1\ny = 2", "code", "python"),
-        Details("More", [Passage("inside")]),
-        Details("Shown", [Passage("inside")], open=True),
+        Details("More", ["inside"]),
+        Details("Shown", ["inside"], open=True),
     ]
     assert as_text(blocks) == (
         "Part\n\none\ntwo\nname: <value>\na  b\n1\n\nx = 1\ny = 2\n\nShown:\n  inside\n\nagreed\n"
