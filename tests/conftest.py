@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(items):
     """
 
     prepared = {"server": "server", "release": "release", "arrays": "release", "chromium": "pages", "site": "pages"}
-    prepared |= {"replay": "release", "runner": "runner", "folder": "dataset", "fleet": "dataset"}
+    prepared |= {"replay": "release", "runner": "runner", "folder": "dataset", "fleet": "dataset", "whole": "document"}
 
     def group(item):
         if "postgresql" in item.name or "faults" in item.path.parts:

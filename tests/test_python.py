@@ -314,6 +314,7 @@ def test_captures_are_read_and_written_without_pandas(tmp_path):
     assert "pandas" not in loaded_by(run, tmp_path)
 
 
+@pytest.mark.slow
 def test_folders_of_the_user_break_nothing(tmp_path, built):
     """A db/, cli/ or ingest/ in the current directory is not ours, and ours is not theirs."""
     for name in ("db", "cli", "ingest", "capture"):
@@ -324,6 +325,7 @@ def test_folders_of_the_user_break_nothing(tmp_path, built):
     assert done.stdout == "256\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "answer"),
     [

@@ -100,6 +100,7 @@ def test_every_sentence_is_proved_or_says_what_is_not_defended():
         assert f"\ndef {name}(" in (TESTS / file).read_text("utf-8"), test
 
 
+@pytest.mark.slow
 def test_only_sending_a_capture_connects_to_anything():
     """Of all that is in the package, besides what a server listens with."""
     found = set()

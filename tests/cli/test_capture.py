@@ -105,6 +105,7 @@ def test_a_card_like_the_one_that_ships_gets_a_source_of_its_own(run, card, file
     assert run("diff", "h200-sm_90a-own", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
 
 
+@pytest.mark.slow
 def test_a_capture_ends_with_what_it_found_how_it_compares_and_where_it_is(run, card, tmp_path):
     asked = ("capture", "--shape", "m16n8k32", "-i", "mma", "--type", "e4m3", "--output", tmp_path / "x.parquet")
     result = run(*asked)

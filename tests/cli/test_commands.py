@@ -507,6 +507,7 @@ def test_completion_offers_only_what_the_shape_has(completed):
     assert "E" in completed("diff ptx-isa-9.4 h200-sm_90a --shape M16N8K64 --role ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["-m", "lanemap"], ["-mlanemap"], ["-X", "dev", "-m", "lanemap"]])
 def test_the_module_does_not_load_what_lies_in_the_current_folder(built, words, tmp_path):
     for name in ("copy", "csv", "dataclasses", "hashlib", "typer", "numpy", "json", "sqlite3"):

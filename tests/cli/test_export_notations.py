@@ -58,6 +58,7 @@ def test_what_is_refused_is_named_and_the_rest_is_written(run):
     assert "mma_sp_m16n8k16_f16_b = " in result.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "roles"),
     [("mma.sp m16n8k32 f16", "ABCDE"), ("wgmma m64n8k16 f16", "AD"), ("wmma m16n16k16 f16 D", "D")],

@@ -239,6 +239,7 @@ def test_d_is_not_guessed_where_there_are_several(run, built, tmp_path):
     assert "choose from" in asked.err or "name one" in asked.err
 
 
+@pytest.mark.slow
 def test_a_lane_is_spelt_as_its_vendor_does(run, acme):
     for words, spelt in (["acme_gemm", "A"], "lane"), (["m16n8k16", "f16", "A"], "%laneid"):
         made = run("export", *words, "--format", "ptx-formula", db=acme).out
@@ -286,6 +287,7 @@ def test_every_notation_that_can_express_it_does(run, db):
     assert "Triton has no encoding of it" in run("export", WIDE, "A", "--format", "triton", db=db).err
 
 
+@pytest.mark.slow
 def test_its_results_are_chained(run, db):
     """Four columns of D follow each other in a lane just as four of B do; as A, they are in other lanes."""
     same = run("chain", WIDE, "D", WIDE, "B", db=db)

@@ -339,6 +339,7 @@ EXTENTS = {"m": 8, "n": 8, "k": 4}
 IN_EACH = {axis: st.tuples(*[st.permutations(range(extent))] * 4) for axis, extent in EXTENTS.items()}
 
 
+@pytest.mark.slow
 @given(st.fixed_dictionaries(IN_EACH), st.sampled_from("ABCD"), st.permutations(range(4)))
 @settings(max_examples=30)
 def test_each_of_the_four_products_may_be_renumbered_in_its_own_way(permutations, role, order):

@@ -138,6 +138,7 @@ def test_a_release_has_a_defect_from_the_first_to_the_last_that_have_it():
     assert msgspec.structs.replace(known, until="").is_in("1.12")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reach", REACHES)
 def test_only_what_reaches_a_product_has_an_effect_on_one(sources, claimed, reach):
     found = next(defect for defect in reported(sources, claimed, changed(reach=reach)) if defect.evidence.name)

@@ -226,6 +226,7 @@ def test_a_folder_that_is_not_there_is_one_line(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_what_the_document_only_draws_is_of_the_most_trusted_source_that_has_it(built, tmp_path):
     """What was measured, though an import was there first by its name; and what only an import has."""
     with lanemap.open(shutil.copy(built, tmp_path / "own.db")) as database:

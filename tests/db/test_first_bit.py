@@ -91,6 +91,7 @@ def test_a_probe_tells_bits_from_any_others(type_):
 claims = st.sampled_from([None, 0, 1, 2, 4])
 
 
+@pytest.mark.slow
 @given(claims, claims, claims, claims, st.sampled_from([None, "k", "wrong"]), st.booleans())
 @examples(200)
 def test_two_claims_that_differ_are_different_and_one_alone_is_not_compared(a, other_a, b, other_b, change, turned):

@@ -64,6 +64,7 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
             assert not any(key in theirs and theirs[key].has_rows for theirs in everything.values())
 
 
+@pytest.mark.slow
 def test_what_was_measured_goes_before_what_was_imported_whenever_it_was_loaded(own, monkeypatch):
     some = [fragment for fragment in recorded().fragments if fragment.shape == "m16n8k32"]
     monkeypatch.setattr(lanemap, "_shipped", lambda: [replace(recorded(), fragments=some)])

@@ -115,6 +115,7 @@ def in_form(words, form):
     )
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_mnemonic_with_another_word_is_that_of_another_form_or_refused(data):
     """One word is replaced by any that some mnemonic has: there is a form of all words, or the name is refused."""

@@ -154,6 +154,7 @@ def stored(fragment, number=None):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("drawn", "view"),
     [
@@ -178,6 +179,7 @@ def test_what_is_drawn_and_what_is_said_to_repeat_is_all(drawn, view):
     assert view.whole or len(grid.rows) == 32
 
 
+@pytest.mark.slow
 def test_every_layout_is_drawn_whole(database):
     every = [fragment for fragment in read_fragments(database.reader, Query()) if fragment.has_rows]
     # Wider accumulators go on like narrow ones, and the largest A is one of those above.

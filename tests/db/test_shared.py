@@ -45,6 +45,7 @@ def documented():
     )
 
 
+@pytest.mark.slow
 def test_each_documented_operand_is_what_the_model_holds():
     fragments = documented()
     kinds = {(fragment.instruction, fragment.type, fragment.role, fragment.qualifiers) for fragment in fragments}
@@ -78,6 +79,7 @@ def test_each_documented_operand_is_what_the_model_holds():
         assert held == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["9.1", "9.4"])
 def test_each_documented_box_is_what_the_model_holds(version):
     """Each form has one, and each byte of an element lies where the tables put it that tests have of their own."""
@@ -156,6 +158,7 @@ def test_what_the_document_leaves_open_is_said_with_its_evidence(database):
     assert database.fragment("m64n64k16 f16 A", source="ptx-isa-9.4+errata").citation.evidence is None
 
 
+@pytest.mark.slow
 def test_an_example_that_puts_two_elements_in_one_place_has_an_erratum():
     """That of K-major tf32 with 32-byte swizzle, as 9.1 prints it: four units of 16 bytes along K have no room."""
     named = Key("wgmma", "m64n16k8", "tf32", "B", qualifiers="32B.K")

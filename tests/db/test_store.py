@@ -187,6 +187,7 @@ def test_findings_are_recorded_and_do_not_stop_the_load(own):
     assert [finding[:3] for finding in found] == [(source, "m16n8k256", "A") for source in printed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -557,6 +558,7 @@ def test_a_database_can_be_read_while_it_is_replaced(file):
     assert len(counts) == 1
 
 
+@pytest.mark.slow
 def test_layouts_that_are_alike_are_checked_against_what_each_fragment_expects(file, sources):
     sound = [
         fragment

@@ -53,6 +53,7 @@ def test_several_products_are_told_apart(database):
     assert np.unique([row[0] for row in found.rows]).tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_the_command_says_the_same_and_what_is_wrong(database, run, refused):
     found = run("find", *"m16n8k16 f16 D --row 3 --col 5 --terms".split())
     assert found.out == database.terms("m16n8k16 f16 D", 3, 5).text(80) + "\n"

@@ -25,6 +25,7 @@ def written(mode, major, bits, extents):
     return held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", SPANS)
 @pytest.mark.parametrize(("role", "major"), [("A", "K"), ("A", "MN"), ("B", "K"), ("B", "MN")])
 @pytest.mark.parametrize("transposed", [False, True])

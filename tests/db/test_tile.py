@@ -137,6 +137,7 @@ def test_pieces_begin_where_their_registers_say(database):
         assert (its["row"].max(), its["col"].max()) == (piece.row + 15, piece.col + 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["E", "SFA", "A"])
 def test_sparse_and_scaled_operands_repeat(database, name):
     """Windows move with the columns of the whole A, and scales with K."""
@@ -188,6 +189,7 @@ def test_what_no_tile_is_says_what_would_be_right(database, operand, which, word
         database.operand(lanemap.Query.parse(operand, **which))
 
 
+@pytest.mark.slow
 def test_a_file_that_claims_a_tile_is_compared(database, tmp_path):
     """As it is exported, and with one element elsewhere, another order of the warps, or read as one instruction."""
     named = {"tile": "m32n32k32", "warps": "2x2", "order": "n"}

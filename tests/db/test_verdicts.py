@@ -488,6 +488,7 @@ def test_there_is_no_false_agreement(seed):
     assert min(judged[Verdict.RELABELLED], judged[Verdict.DIFFERENT]) > judged.total() / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in FAMILIES if "E" in FAMILIES[name]])
 def test_refined_is_what_some_valid_metadata_selects(name):
     """Of a sparse A each way to choose columns in ascending order, and none that metadata cannot say."""

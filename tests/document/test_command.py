@@ -59,6 +59,7 @@ def test_nothing_read_is_exit_code_2(run, file, page):
         assert "x" not in set(database.sources()["name"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["json", "csv", "jsonl"])
 def test_the_report_comes_as_rows_too(form, run, file, page):
     result = run("ingest", page(pages.markdown()), "--name", "x", "--format", form, db=file)

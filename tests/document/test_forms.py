@@ -28,6 +28,7 @@ def of_form():
     return cache(lambda form: read_documents([read_text("page", pages.FORMS[form].encode())], "made-up"))
 
 
+@pytest.mark.slow
 def test_every_form_gives_the_layouts_of_the_catalogue(of_form, printed):
     for form in pages.FORMS:
         found = of_form(form)
@@ -149,6 +150,7 @@ def test_one_file_or_many_is_all_the_same(tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [name for name in pages.FORMS if "HTML" in name])
 @pytest.mark.parametrize("between", ["\n", "\n<p>Another one.</p>\n\n", " "])
 def test_pages_of_html_in_one_file_are_all_read(form, between):

@@ -408,6 +408,7 @@ def test_a_long_chain_of_aliases_is_refused_and_not_tried(load):
     assert "too many" in reasons(found)["Op A"]
 
 
+@pytest.mark.slow
 def test_traits_that_are_repeated_take_no_longer_each(load):
     def took(times):
         began = time.process_time()

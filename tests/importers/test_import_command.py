@@ -26,6 +26,7 @@ def names(file):
         return dict(database.sources()[["name", "kind"]].values.tolist())
 
 
+@pytest.mark.slow
 def test_a_table_comes_in_and_replaces_itself(run, file, mine):
     for _ in range(2):
         result = run("import", "table", mine, db=file)
@@ -141,6 +142,7 @@ def test_names_in_a_table_are_words(refused, file, mine, column, value, words):
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_name_is_the_same_in_any_case(run, refused, file, mine):
     refused("import", "table", mine, "--name", "PTX-ISA-9.1", db=file, words=("ships", "another name (--name)"))
     for name in ("mine", "MINE"):
@@ -175,6 +177,7 @@ def test_the_command_offers_every_kind(run):
     assert ", ".join(["capture", *IMPORTERS]) in shown
 
 
+@pytest.mark.slow
 def test_of_many_sources_an_unknown_name_gets_the_nearest(run, refused, tmp_path, own):
     table = tmp_path / "many.csv"
     rows = (f"m8n8k16,s8,A,0,0,0,0,0,library-{n}" for n in range(20))

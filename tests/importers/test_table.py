@@ -525,6 +525,7 @@ def test_a_damaged_file_is_refused_or_says_the_same(exported, form, tmp_path, se
     assert refused > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 @pytest.mark.parametrize(("column", "value"), [("col", 3), ("type", "bf16"), ("selector", 0), ("computation", None)])
 def test_a_changed_value_is_noticed(exported, form, tmp_path, column, value):

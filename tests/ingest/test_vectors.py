@@ -118,6 +118,7 @@ def elements(of):
     )
 
 
+@pytest.mark.slow
 def test_an_import_fills_what_no_document_states(file, run, tmp_path):
     """It answers, is judged by structure alone, and is not taken for the document's."""
     (tmp_path / "own.csv").write_text(elements(32))

@@ -94,6 +94,7 @@ def by_key(source):
     return {fragment.key: fragment for fragment in source.fragments}
 
 
+@pytest.mark.slow
 def test_what_did_not_change_is_as_it_was_with_numbers_of_its_own(read):
     before, after = by_key(read("ptx-isa-9.4")), by_key(read("ptx-isa-9.9"))
     assert {str(after[key]) for key in after.keys() - before.keys()} == {"A of mma m16n8k32 f16"}
@@ -133,6 +134,7 @@ def test_a_section_that_is_stated_again_has_the_errata_of_what_it_still_prints(v
     assert a.citation.erratum
 
 
+@pytest.mark.slow
 def test_a_section_that_is_gone_has_a_file_without_fragments(version, read):
     (version / "ingest" / "catalogue" / "ptx-isa-9.9" / "mma-884-f16.toml").write_text("fragment = []\n")
     gone = by_key(read("ptx-isa-9.4")).keys() - by_key(read("ptx-isa-9.9")).keys()

@@ -99,6 +99,7 @@ def test_shifts(type_, left):
         assert found == expected & (1 << bits) - 1, (value, amount)
 
 
+@pytest.mark.slow
 @examples(100)
 @given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 2, *[st.integers(0, 40)] * 2), min_size=1, max_size=64))
 def test_fields_of_bits(cases):
@@ -117,6 +118,7 @@ def test_fields_of_bits(cases):
         assert found == [expected, filled, sum(bit << at for at, bit in enumerate(inserted))]
 
 
+@pytest.mark.slow
 @examples(100)
 @given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), min_size=1, max_size=64), st.integers(0, 255))
 def test_bytes_and_functions_of_bits(cases, table):
@@ -256,6 +258,7 @@ def test_narrow_floats_hold_the_nearest_value():
         assert np.array_equal((back >> 16).astype("u2").view("f2"), expected.view(native).astype("f2"))
 
 
+@pytest.mark.slow
 @examples(60)
 @given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), min_size=1, max_size=32), st.integers(0, 255))
 def test_modes_of_bytes_and_masks(cases, table):

@@ -33,6 +33,7 @@ def own_database(built_for_a_warp, tmp_path):
         yield database
 
 
+@pytest.mark.slow
 def test_a_right_kernel_is_stored_as_what_the_document_says(own_database):
     found = own_database.trace(PRODUCT, **HOW, save="gemm")
     assert "saved: gemm" in found.notes

@@ -225,6 +225,7 @@ def test_a_compiler_finds_every_layout_equal_to_its_rows_in_constant_expressions
     equal_to_their_rows(every, tmp_path / "every.cpp", *compiler.split())
 
 
+@pytest.mark.slow
 def test_gxx_finds_one_layout_of_each_kind_equal_to_its_rows(distinct, tmp_path):
     def kind(name):
         fragment = distinct[name][1]
@@ -241,6 +242,7 @@ def equal_to_their_rows(layouts, file, compiler, *more):
     assert done.returncode == 0, done.stderr[:2000]
 
 
+@pytest.mark.slow
 def test_gxx_sees_a_wrong_element_and_one_that_is_not_there(distinct, tmp_path):
     name, (text, fragment) = next(iter(distinct.items()))
     rows = fragment.elements[1:].copy()
@@ -252,6 +254,7 @@ def test_gxx_sees_a_wrong_element_and_one_that_is_not_there(distinct, tmp_path):
     assert done.stderr.count("static assertion failed") == 3, done.stderr[:2000]
 
 
+@pytest.mark.slow
 def test_headers_that_share_fragments_can_be_included_together(distinct, tmp_path):
     fragments = [(name, fragment) for name, (_, fragment) in distinct.items()]
     for file, part in {"one.hpp": fragments[:2], "two.hpp": fragments[1:3], "all.hpp": fragments[:3]}.items():
@@ -408,6 +411,7 @@ def test_one_template_takes_every_fragment(distinct, tmp_path):
     assert done.returncode == 0, done.stderr[:2000]
 
 
+@pytest.mark.slow
 def test_the_bits_of_a_slot_are_those_of_the_fragment(everything):
     """Of e2m1 in a byte the central four."""
     kind = attrgetter("instruction", "type", "role", "slot_bits", "first_bit")

@@ -33,6 +33,7 @@ def test_every_formula_is_true_of_every_element(layouts):
             assert agrees(fragment, lines), fragment
 
 
+@pytest.mark.slow
 def test_what_is_dense_and_in_registers_has_both(layouts):
     """Only metadata has none from a slot, and scales, of which not all lanes hold one; only windows have none back."""
     for fragment in layouts:

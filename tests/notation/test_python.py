@@ -1,5 +1,7 @@
 """Python runs the index functions."""
 
+import pytest
+
 from lanemap.db.render.notation import express
 from lanemap.db.render.notation.table import RefusedError
 
@@ -13,6 +15,7 @@ def functions(fragment):
     return [function for name, function in defined.items() if name.endswith("_layout")]
 
 
+@pytest.mark.slow
 @SOME_AND_ALL
 def test_python_runs_both_functions_on_every_element_of_every_fragment(everything, cells, places, step):
     count = 0

@@ -156,6 +156,7 @@ def test_what_some_lanes_hold_in_some_elements_is_expressed_or_refused(form, fra
         assert re.search(why, str(error))
 
 
+@pytest.mark.slow
 @forms
 @examples(120)
 @given(fragment=corrupted())

@@ -94,6 +94,7 @@ def test_parameters_are_the_arguments_of_database(client):
     assert fields - {"format"} == set(inspect.signature(Query).parameters)
 
 
+@pytest.mark.slow
 def test_an_instruction_of_an_import_is_found_by_its_name(acme, refused):
     with lanemap.open(acme) as database, asking(database) as client:
         found = client.get("/api/find", params={"shape": "acme_gemm", "role": "A", "lane": 40, "format": "csv"})
@@ -156,6 +157,7 @@ def test_names_that_the_route_does_not_have_are_refused(client, refused):
     refused(client.delete("/api/find"), 405, "/api/find accepts only GET")
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_repeated_in_short(client, refused):
     a = {"shape": "m16n8k16", "type": "f16", "role": "A"}
     for asked, right in (
@@ -245,6 +247,7 @@ def test_a_chain_is_that_of_database(client, database):
     assert client.get("/api/find", params={"shape": "m16n8k16", "type": "f16", "format": "cpp"}).status_code == 400
 
 
+@pytest.mark.slow
 def test_a_recipe_is_that_of_database(client, database, refused):
     known = [("ldmatrix", "m16n8k16 f16 A", "row"), ("ldmatrix.x4 r", "m16n8k16 f16 A", "row")]
     for first, second, major in [*known, ("ldmatrix", "m16n8k16 f16 B", "col"), ("m16n8k16 f16 D", "stmatrix", "col")]:
@@ -273,6 +276,7 @@ def test_metadata_is_decoded(client, database, refused):
     refused(client.post("/api/decode", content=b"{", headers={"content-type": "application/json"}), 400)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "csv", "arrow", "jsonl", "cute", "linear"])
 def test_an_export_is_that_of_database(client, database, form):
     query = Query("m16n8k16", "bf16", instruction="mma", source="ptx-isa-9.1")
@@ -304,6 +308,7 @@ def test_a_file_is_compared_and_not_kept(client, database, refused):
     assert client.get("/api/sources").json() == json.loads(database.sources().to_json(orient="records"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "status"),
     [("/search?q=m16n8k16+f16+A", 303), ("/MMA/m16n8k16/f16", 307), ("/mma/m16n8k17/f16", 404), ("/sql?query=x", 400)],
@@ -315,6 +320,7 @@ def test_what_is_no_answer_is_not_kept(client, path, status):
     assert "etag" not in answer.headers
 
 
+@pytest.mark.slow
 def test_an_answer_is_asked_for_again_only_when_it_is_another(client):
     answers = [client.get("/api/find", params=A | {"row": 9}) for _ in range(3)]
     same = [sorted(header for header in answer.headers.multi_items() if header[0] != "date") for answer in answers]
@@ -330,6 +336,7 @@ def test_an_answer_is_asked_for_again_only_when_it_is_another(client):
     assert "etag" not in client.get("/api/find?shape=nothing").headers
 
 
+@pytest.mark.slow
 def test_what_another_server_writes_is_noticed(own, own_client, fragments):
     one = next(fragment for fragment in fragments if fragment.key[:4] == ("mma", "m16n8k16", "f16", "A"))
 

@@ -116,6 +116,7 @@ def test_what_it_means_to_listen_to_everyone_is_said(start, tmp_path):
     assert "overhears the token" in said
 
 
+@pytest.mark.slow
 def test_a_name_that_it_is_given_is_its_own(start):
     _, address = start("--name", "Lanemap.Example")
     assert httpx.get(f"{address}/api/sources", headers={"host": "lanemap.example"}, timeout=100).status_code == 200
@@ -379,6 +380,7 @@ def test_half_sent_requests_keep_nobody_out(start):
     assert process.communicate() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_named_proxy_asks_for_others(start, named):
     """It may have more connections, and says whose a request is; nobody else's word is taken."""

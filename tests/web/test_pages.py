@@ -115,6 +115,7 @@ def test_every_link_leads_somewhere(reader, address):
         assert answer.status_code == 200, (link, answer.text)
 
 
+@pytest.mark.slow
 def test_the_matrix_in_a_page_is_what_find_says(reader, database):
     """Each cell of each table, read as the script reads it, against the elements."""
     for names in (
@@ -167,6 +168,7 @@ def _pairs(rows, cols):
     return [(row, col) for row in rows for col in cols]
 
 
+@pytest.mark.slow
 def test_a_lane_in_the_address_is_shown_without_scripts(reader):
     plain, picked = (reader.get(OPERAND + more).text for more in ("", "?lane=13"))
     assert "Lane 13 holds" not in plain
@@ -183,6 +185,7 @@ def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, database):
     assert [tuple(map(int, line)) for line in told] == list(zip(found.reg, found.row, found.col, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "words"),
     [
@@ -263,6 +266,7 @@ def test_a_name_with_thousands_of_digits_is_refused_in_words(reader):
         assert "invalid shape" in answer.text, address
 
 
+@pytest.mark.slow
 def test_other_names_of_an_instruction_name_it(known):
     """What a search without a server looks through is read by the command line, too, as a name of that instruction."""
     for product in [*known.products][:: 1 if LONG else 5]:
@@ -331,6 +335,7 @@ def test_pages_follow_what_is_written(file):
         assert "mine-too" in client.get("/mma/m16n8k16/f16/A").text
 
 
+@pytest.mark.slow
 def test_equal_layouts_share_the_texts_of_notations_under_their_own_names(known):
     """What a page shows is to the letter what export writes."""
     some = [known.shown(keys[0]) for keys in known.operands.values()]
@@ -380,6 +385,7 @@ def test_an_address_in_other_letters_leads_to_the_page(reader, address, there):
     assert reader.get(there).status_code == 200
 
 
+@pytest.mark.slow
 def test_what_somebody_meant_is_a_link(reader):
     for address in ("/search?q=m16n8k16 f17 A", "/mma/m16n8k16/f17/A"):
         links = [link for link in Elements(reader.get(address).text).links("a") if "f16" in link and "search" in link]
@@ -424,6 +430,7 @@ def test_one_operand_alone_shows_what_it_can_be_chained_with(reader, database, a
     assert len(reader.get(link).text.splitlines()) == 1 + len(still)
 
 
+@pytest.mark.slow
 def test_a_chain_is_refused_in_words_and_only_then(reader):
     assert 'role="alert"' not in reader.get("/chain").text
     assert 'role="alert"' not in reader.get("/chain?first=m16n8k16+f32+D").text
@@ -458,6 +465,7 @@ def test_a_chain_has_a_page_with_both_layouts(reader, database):
     assert re.search(r'role="alert">[^<]+', wrong.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -549,6 +557,7 @@ def test_the_examples_of_queries_work(reader):
         assert "<h2>0 rows" not in answer.text
 
 
+@pytest.mark.slow
 def test_a_file_is_compared_and_not_kept(reader, database, tmp_path):
     before = len(database.sources())
     table = database.find("m16n8k16", "f16", "A").drop(columns="source")

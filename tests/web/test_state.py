@@ -89,6 +89,7 @@ def made():
     MADE.forget()
 
 
+@pytest.mark.slow
 def test_nothing_of_an_earlier_state_is_kept(changing, made, monkeypatch):
     database, change = changing
     seen, true = [], lanemap.Database.survey

@@ -18,6 +18,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_documents_a(imported, right, form):
     entry, claim = FORMS[form]
@@ -122,6 +123,7 @@ MOVES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MOVES)
 def test_addresses_are_composed_with_the_move(imported, right, name):
     function, axes, move, shape, type_ = MOVES[name]

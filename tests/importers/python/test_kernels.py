@@ -88,6 +88,7 @@ def test_kernels_that_contradict_each_other_are_sets_of_their_own(imported):
     assert database.diff("mine").unexplained == 1
 
 
+@pytest.mark.slow
 def test_what_is_no_kernel_is_named(imported):
     bad = [entry("no_kernel"), entry("unread"), entry("idle", trace="trace = {}"), entry("gone")]
     _, (found,) = imported(entry("gemm"), *bad, entry("gemm", trace=""))
@@ -100,6 +101,7 @@ def test_what_is_no_kernel_is_named(imported):
     assert "is traced: write trace" in reasons["entry 6 (gemm)"]
 
 
+@pytest.mark.slow
 def test_without_a_database_it_is_not_run(imported, tmp_path):
     imported(entry("gemm"))
     with pytest.raises(LanemapError, match="import the mapping into a database"):

@@ -440,6 +440,7 @@ def test_what_ones_own_mapping_claims_and_nothing_comes_of_is_a_failure(run, fil
     assert "mine: 1 fragment, 256 rows; 1 failed" in result.out + result.err
 
 
+@pytest.mark.slow
 def test_what_a_version_of_a_library_lacks_is_no_failure_of_a_mapping_that_ships(run, file, library, monkeypatch):
     (library / "shipped.toml").write_text(
         f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{entry("nothing")}\n'
