@@ -247,6 +247,27 @@ async def chain(
     return Response(answer, media_type=CHAIN[form])
 
 
+@router.get("/reduce", responses=in_formats(ROWS))
+@explained
+def reduce(
+    database: Opened,
+    form: RowsFormat,
+    shape: Annotated[str, "As in m16n8k16, or an instruction by one name, such as a PTX mnemonic."],
+    type: str | None = None,
+    role: str | None = None,
+    along: Annotated[str, "What becomes one value: each row, or each col."] = "row",
+    **which: Unpack[Which],
+) -> Response:
+    """Which lanes share a row or column, and how they reduce it. JSON has the values, masks and warps, too."""
+    found = database.reduce(OperandQuery.of(shape, type, role, **which), along)
+    if form is not Format.JSON:
+        return _rows(found.rows(), form)
+    record: dict[str, Any] = {**found.fragment.key._asdict(), "source": found.fragment.source, "along": found.along}
+    record |= {name: getattr(found, name) for name in ("verdict", "reason", "values", "masks", "copies")}
+    record |= {"warps": [{"parts": parts, "lines": lines} for parts, lines in found.warps.items()]}
+    return Response(json.dumps({**record, "rows": found.rows().records()}) + "\n", media_type=ROWS[form])
+
+
 @router.get("/check", responses=in_formats(REPORT))
 async def check(
     working: Working,
@@ -259,14 +280,19 @@ async def check(
 
 @explained
 async def only(
-    shape: str | None = None, type: str | None = None, role: str | None = None, instruction: str | None = None
-) -> dict[str, str | None]:
-    """The operands to compare."""
+    shape: str | None = None,
+    type: str | None = None,
+    role: str | None = None,
+    instruction: str | None = None,
+    **tiles: Unpack[Tiles],
+) -> dict[str, Any]:
+    """The operands to compare, and the tile that the left side claims."""
     # A form also sends the fields that are empty.
-    return {"shape": shape or None, "type": type or None, "role": role or None, "instruction": instruction or None}
+    asked = {"shape": shape, "type": type, "role": role, "instruction": instruction, **tiles}
+    return {name: value or None for name, value in asked.items()}
 
 
-Only = Annotated[dict[str, str | None], Depends(only)]
+Only = Annotated[dict[str, Any], Depends(only)]
 
 
 @router.get("/diff", responses=in_formats(REPORT))

@@ -80,7 +80,8 @@ def test_parameters_are_the_arguments_of_database(client):
         known = set(inspect.signature(getattr(lanemap.Database, name)).parameters)
         for word, kind in {"which": lanemap.Which, "where": lanemap.Where, "tiles": lanemap.Tiles}.items():
             known = known - {word} | set(kind.__annotations__) if word in known else known
-        known -= {*lanemap.Tiles.__annotations__} if name == "diff" else set()  # which compares whole sources there
+        if name == "reduce":  # whose operand is one query
+            known = known - {"operand"} | set(inspect.signature(Query).parameters)
         for method, operation in methods.items():
             asked = {parameter["name"] for parameter in operation.get("parameters", [])} - {"format"}
             if (name, method) == ("diff", "post"):
@@ -306,6 +307,33 @@ def test_a_file_is_compared_and_not_kept(client, database, refused):
     ]
     assert answer.json()["comparisons"][0]["left"] == "upload"
     assert client.get("/api/sources").json() == json.loads(database.sources().to_json(orient="records"))
+
+
+def test_a_file_that_claims_a_tile_is_compared_with_it(client, refused):
+    tile = {"tile": "m64n64", "warps": "2x2"}
+    operand = {"shape": "m16n8k16", "type": "f16", "role": "D", "instruction": "mma"}
+    sent = client.get("/api/find", params={**operand, **tile, "format": "csv"}).text
+    answers = [client.post("/api/diff", params={**tile, **more}, content=sent).json() for more in ({}, {"order": "n"})]
+    assert [answer["exit_code"] for answer in answers] == [0, 1]
+    assert "lanes are exchanged" in answers[1]["comparisons"][0]["fragments"][0]["words"]
+    refused(client.post("/api/diff?warps=2x2", content=sent), 400, "name it, as in m64n64k32")
+    refused(client.get("/api/diff", params={"left": "ptx-isa-9.4", **tile}), 400, "name a file that claims some")
+
+
+@pytest.mark.parametrize("along", ["row", "col"])
+@pytest.mark.parametrize(
+    "which", [{}, {"tile": "m64n64", "warps": "2x2"}, {"shape": "m16n8k8", "type": "f64", "role": "B"}], ids=str
+)
+def test_a_reduction_is_that_of_python(client, database, refused, along, which):
+    asked = {"shape": "m16n8k16", "type": "f32", "role": "D", **which}
+    found, answer = database.reduce(Query(**asked), along), client.get("/api/reduce", params={**asked, "along": along})
+    told = json.loads(json.dumps([found.values, found.masks, found.reason, found.verdict]))
+    assert [answer.json()[name] for name in ("values", "masks", "reason", "verdict")] == told
+    assert [(*map(tuple, its["parts"]),) for its in answer.json()["warps"]] == [*found.warps]
+    assert [*answer.json()["rows"][0].values()] == [*found.rows().rows[0]]
+    rows = client.get("/api/reduce", params={**asked, "along": along, "format": "csv"}).text.splitlines()
+    assert len(rows) == 1 + len(found.fragment.table)
+    refused(client.get("/api/reduce", params={**asked, "along": "k"}), 400, "say which becomes one value")
 
 
 @pytest.mark.slow
