@@ -1,7 +1,8 @@
-"""Which threads give the addresses of a matrix, as the sections of ldmatrix and stmatrix say in a table and in words.
+"""Which threads give the addresses of a matrix and hold its elements, as the sections of ldmatrix and stmatrix say.
 
-The words say which addresses are those of the first matrix, and that each is one of a row. The table has a row for each
-number of matrices, a column for some threads each, and in its cells addresses or a dash.
+Words say which addresses are those of the first matrix, and that each is one of a row. A table has a row for each
+number of matrices, a column for some threads each, and in its cells addresses or a dash. What a thread holds is said in
+words alone; what these leave to a figure is not read.
 """
 
 import re
@@ -36,6 +37,37 @@ def rows_addressed(text: str) -> tuple[int, set[str]]:
     return rows, matrices
 
 
+def by_row(text: str, shape: str) -> int:
+    """How many consecutive elements of a row each thread holds of each matrix; 0 where the words do not say it all.
+
+    They must say that four threads share a row, thread 0 first, and that each register has a matrix of its own.
+    """
+    rows, cols = map(int, shape[1:].split("n"))
+    first, *others = _SHAPES.split(text)
+    parts = {"8x8": first} | dict(zip(others[::2], others[1::2], strict=True))
+    part = parts.get(f"{rows}x{cols}", "")
+    consecutive = _CONSECUTIVE.search(part)
+    each = int(consecutive[1]) if consecutive else cols // 4 if _IN_ORDER.search(part) else 0
+    return each if each * 4 == cols and _SHARED.search(part) and _ONE_EACH.search(text) else 0
+
+
+def is_transposed(text: str) -> bool:
+    """Whether the words say what ``.trans`` does."""
+    return bool(_TRANSPOSED.search(text))
+
+
+_SHAPES = re.compile(r"\b[Ff]or\s(?:matrix\sshape\s)?(\d{1,2}x\d{1,2})\b(?=,|\smatrix\sshape)")
+_CONSECUTIVE = re.compile(r"\b[Ee]ach\sthread\sin\sa\swarp\sloads\s(\d)\sconsecutive\scolumns\b(?!\sacross)")
+_IN_ORDER = re.compile(
+    r"\b[Ee]ach\sthread\sin\sa\swarp\s(?:load|store)s\sfragments\sof\sa\srow,\swith\sthread\s0\s"
+    r"(?:receiving|storing)\sthe\sfirst\sfragment\s(?:in|from)\sits\sregister\sr,\sand\sso\son\b"
+)
+_SHARED = re.compile(
+    r"\bgroup\sof\sfour\sthreads\s(?:load|store)s\san\sentire\srow\sof\sthe\smatrix\b"
+    r"|\b[Aa]n\sentire\srow\sof\sthe\smatrix\scan\sbe\sloaded\sby\sa\sgroup\sof\sfour\sconsecutive\sand\saligned\sthreads\b"
+)
+_ONE_EACH = re.compile(r"\b[Ee]ach\scomponent\s(?:\w+\s){1,5}holds\sa\sfragment\sfrom\sthe\scorresponding\smatrix\b")
+_TRANSPOSED = re.compile(r"\.trans\sindicates\sthat\sthe\smatrix\sis\s(?:load|stor)ed\sin\scolumn-major\sformat\b")
 _ORDER = ("first", "second", "third", "fourth")
 _MATRIX = re.compile(
     rf"addr(\d{{1,3}})\s?-\s?addr(\d{{1,3}})\scorrespond\sto\sthe\srows\sof\sthe\s({'|'.join(_ORDER)})\smatrix"

@@ -16,7 +16,7 @@ from ...db.isa.instructions import WARP, computations, dimensions, instruction
 from ...db.isa.types import TYPES
 from ...db.layout.formula import FormulaError
 from .. import catalogue
-from .addresses import rows_addressed
+from .addresses import by_row, is_transposed, rows_addressed
 from .blocks import NUMBER, bits, number, types
 from .formulas import read
 from .sections import Kind, Remarks, Section, Subject
@@ -54,6 +54,23 @@ class FragmentSection:
         """Remark on the section as a whole."""
         self._unread(self.place.heading.line, self.place.heading.title, reason)
 
+    def _moved(self) -> Iterator[catalogue.Entry]:
+        """What threads hold of each matrix that a move has in the types that the section names, where words say it."""
+        text = self.place.text
+        named: dict[tuple[str, str, bool], list[str]] = {}
+        for form in forms(self.subject.instruction):
+            trans = "trans" in (form.qualifiers or "")
+            if f".{form.shape}" in text and form.a in types(text) and (not trans or is_transposed(text)):
+                named.setdefault((form.shape, form.a, trans), []).append(form.qualifiers or "")
+        for (shape, type_, trans), qualifiers in named.items():
+            if count := by_row(text, shape):
+                axes = ("col", "row") if trans else ("row", "col")
+                formula = f"{axes[0]} = %laneid / 4\n{axes[1]} = (%laneid % 4) * {count} + i % {count}\n"
+                formula += f"computation = (i / {count}) + 1"
+                stated = {"line": self.place.heading.line, "roles": ["r"], "types": [type_], "shape": shape}
+                stated["qualifiers"] = [*dict.fromkeys(qualifiers)]
+                yield stated | {"formula": formula, "mended": "put into a formula: the section says it in words"}
+
     def _addresses(self) -> Iterator[catalogue.Entry]:
         """The addresses of the rows of each matrix that a move has in the types that the section names."""
         text = self.place.text
@@ -77,6 +94,7 @@ class FragmentSection:
 
     def _entries(self) -> Iterator[catalogue.Entry]:
         if not instruction(self.subject.instruction).multiplies:
+            yield from self._moved()
             yield from self._addresses()
             return
         before, *stated = operands(self.place.blocks)

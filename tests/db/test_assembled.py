@@ -88,12 +88,16 @@ def looked_at(mnemonic):
     """What the assembler looks at: types, and layouts where products ask for them, in order; other words in any.
 
     It does not look at the kind of a product of two types of 8 bits without block scales, at the size of an index
-    where nothing is compressed, nor at the format of memory where nothing is read.
+    where nothing is compressed, at the format of memory where nothing is read, nor at an operation on bits where none
+    are counted.
     """
     head, *words = mnemonic.split(".")
     product, compressed = head in ("mma", "wmma"), "compress" in mnemonic
     ordered = [word for word in words if re.fullmatch(r"[fsub]+\d+|tf32|e\dm\d", word) or (product and word in LAYOUTS)]
-    rest = {*words} - {*ordered} - LAYOUTS - ({"b8x16"} if compressed else set())
+    rest = {*words} - {*ordered} - LAYOUTS
+    if head == "mma" and "sp" in rest:  # the order of metadata may be left open
+        rest = rest - {"sp"} | {"sp::ordered_metadata"}
+    rest -= ({"b8x16"} if compressed else set()) | ({"and", "xor"} if "popc" not in words else set())
     if not compressed:
         ordered = [word for word in ordered if word not in ("b2", "b4")]
     if "block_scale" not in rest and BYTES >= {word for word in ordered if word.startswith("e")} > set():

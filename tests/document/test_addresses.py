@@ -1,4 +1,4 @@
-"""Which threads give the addresses of ldmatrix and stmatrix: read as stated, or refused, never guessed."""
+"""Which threads give the addresses of ldmatrix and stmatrix, and hold what is moved: read as stated, never guessed."""
 
 import re
 
@@ -25,6 +25,20 @@ addr8-addr15 correspond to the rows of the second matrix.
 
 {TABLE}
 """
+WORDS = """\
+Each component of the vector expression holds a fragment from the corresponding matrix.
+
+Each thread in a warp loads fragments of a row, with thread 0 receiving the first fragment in its register `r`, and so
+on. A group of four threads loads an entire row of the matrix.
+
+For matrix shape 16x16, an entire row of the matrix can be loaded by a group of four consecutive and aligned threads.
+Each thread in a warp loads 4 consecutive columns across 2 rows.
+
+For matrix shape 8x16, there is one register. An entire row of the matrix can be loaded by a group of four consecutive
+and aligned threads. Each thread in a warp loads 4 consecutive columns.
+
+`.trans` indicates that the matrix is loaded in column-major format.
+"""
 #: The same without signs of markup.
 TEXT = re.sub(r"`|^[|] ---.*\n|^[|] ", "", PAGE, flags=re.MULTILINE)
 READ = (8, {"x1", "x2", "x4"})
@@ -37,6 +51,44 @@ def test_the_addresses_are_those_of_the_catalogue(reading, printed):
     assert len(fragments) == 9
     assert all(fragment.digest == printed[fragment.key].digest for fragment in fragments)
     assert {fragment.shape for fragment in fragments} == {"m8n8", "m8n16"}
+
+
+def test_what_a_thread_holds_is_what_the_catalogue_has(reading, printed):
+    """Of 16 x 16 the words do not say which rows a thread has."""
+    found = reading(PAGE + WORDS, file="page.md")
+    assert found.complete
+    held = [fragment for fragment in found.source.fragments if fragment.role == "r"]
+    assert {(fragment.shape, fragment.qualifiers) for fragment in held} == {
+        *(("m8n8", f"{number}{trans}") for number in ("x1", "x2", "x4") for trans in ("", ".trans")),
+        *(("m8n16", number) for number in ("x1", "x2", "x4")),
+    }
+    assert all(fragment.digest == printed[fragment.key].digest for fragment in held)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        ("fragments of a row", "fragments of a column", {"m8n8"}),
+        ("with thread 0", "with thread 31", {"m8n8"}),
+        ("of four threads loads an", "of eight threads loads an", {"m8n8"}),
+        ("loads an entire row", "loads half a row", {"m8n8"}),
+        ("4 consecutive columns.", "2 consecutive columns.", {"m8n16"}),
+        ("4 consecutive columns.", "4 consecutive columns across 2 rows.", {"m8n16"}),
+        ("four consecutive\nand aligned", "two consecutive\nand aligned", {"m8n16"}),
+        ("shape 8x16", "shape 16x8", {"m8n16"}),
+        ("in column-major format", "as it is", {"trans"}),
+        ("the corresponding matrix", "any matrix", {"m8n8", "m8n16"}),
+    ],
+)
+def test_other_words_of_what_a_thread_holds_are_not_believed(before, after, lost, reading):
+    assert before in WORDS
+
+    def held(words):
+        fragments = reading(PAGE + words, file="page.md").source.fragments
+        return {(fragment.shape, *fragment.qualifiers.split(".")) for fragment in fragments if fragment.role == "r"}
+
+    whole = held(WORDS)
+    assert held(WORDS.replace(before, after)) == {names for names in whole if not lost & {*names}} != whole
 
 
 @pytest.mark.parametrize("number", ["x1", "x2", "x4"])
