@@ -88,8 +88,8 @@ class Reduction(Told):
             yield self._holders()
             return
         if self.masks:
-            shuffled = "__shfl_xor_sync(~0u, x, mask)" if self.fragment.vendor == "nvidia" else "x of lane ^ mask"
-            yield f"masks:  {', '.join(map(str, self.masks))}, in this order: x = op(x, {shuffled})"
+            shuffle = instruction(self.fragment.instruction).vendor.shuffle
+            yield f"masks:  {', '.join(map(str, self.masks))}, in this order: x = op(x, {shuffle})"
         if self.copies:
             yield f"copies: masks {', '.join(map(str, self.copies))} reach the same elements again: leave them out"
         for parts, lines in self.warps.items():

@@ -1,5 +1,8 @@
 """The reductions of C++ headers, compiled by nvcc and run on simulated threads, against those of matrices."""
 
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from lanemap.db.render.notation import export
 
 from ..db.test_reduction import HELD, kind
 from ..modes import LONG, one_of_each
+from .made import unheard_of
 
 KERNEL = """
 template <class F, class Reduce> __device__ void reduced(const int* matrix, int* out, Reduce reduce) {{
@@ -68,6 +72,74 @@ def of_each_lane(fragment, along, matrix, combined):
             cells = np.unique(same[["computation", "row", "col"]])
             right[lane, value] = combined(matrix[cells["computation"] - 1, cells["row"], cells["col"]])
     return right
+
+
+#: A block of HIP as threads of the host: a shuffle waits until all lanes have given theirs.
+HIP = """
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <vector>
+#define __HIP__ 1
+#define __host__
+#define __device__
+constexpr int most = 256;
+int given[most], lanes;
+std::atomic<int> arrived;
+thread_local int lane, turn = 0;
+inline void together() {
+  const int all = ++turn * lanes;
+  ++arrived;
+  while (arrived < all) std::this_thread::yield();
+}
+inline int __shfl_xor(int value, int mask) {
+  given[lane] = value;
+  together();
+  const int found = given[lane ^ mask];
+  together();
+  return found;
+}
+"""
+
+BLOCK = """
+int main() {{
+  using F = lanemap::{name};
+  lanes = {threads};
+  static int out[most][F::{along}_values];
+  std::vector<std::thread> threads;
+  for (int own = 0; own < lanes; ++own) threads.emplace_back([own] {{
+    lane = own;
+    int d[F::registers * F::slots];
+    for (int i = 0; i < F::registers * F::slots; ++i) {{
+      const lanemap::cell c = F::at(lane, i / F::slots, i % F::slots);
+      d[i] = (((c.computation - 1) * F::rows + c.row) * F::cols + c.col) * 7919 % 1009;
+    }}
+    const auto found = F::reduce_{along}s(d, [](int a, int b) {{ return a + b; }});
+    for (int i = 0; i < F::{along}_values; ++i) out[lane][i] = found[i];
+  }});
+  for (auto& thread : threads) thread.join();
+  for (int own = 0; own < lanes; ++own)
+    for (int i = 0; i < F::{along}_values; ++i) std::printf("%d ", out[own][i]);
+}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
+@pytest.mark.parametrize("along", ["row", "col"])
+@pytest.mark.parametrize("number", range(3))
+def test_a_wavefront_reduces_in_hip(tmp_path, along, number):
+    fragment = unheard_of("v_mfma_f32_32x32x8_f16")[number]
+    count = fragment.computations * np.prod(fragment.dimensions)
+    matrix = (np.arange(count) * 7919 % 1009).reshape(fragment.computations, *fragment.dimensions)
+    file = tmp_path / "wavefront.cpp"
+    name = fragment.key.identifier
+    file.write_text(HIP + export([fragment], "cpp", "VERSION").text + BLOCK.format(name=name, along=along, threads=fragment.threads))
+    command = ["g++", "-std=c++20", "-Wno-unknown-pragmas", "-pthread", file, "-o", tmp_path / "wavefront"]
+    subprocess.run(command, check=True)
+    done = subprocess.run([tmp_path / "wavefront"], check=True, capture_output=True, text=True, timeout=100)
+    right = of_each_lane(fragment, along, matrix, np.sum)
+    assert [*map(int, done.stdout.split())] == right.ravel().tolist()
 
 
 @pytest.mark.slow

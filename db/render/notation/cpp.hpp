@@ -14,7 +14,7 @@
 // Besides, where it says all: holds(lane), find(row, col), find(row, col, computation) where an instruction does
 // several products, and find(row, col, nth).
 //
-// Of what all lanes of a warp hold, in device code that all of them execute:
+// Of what all lanes of a warp or wavefront hold, in device code of CUDA or HIP that all of them execute:
 //
 // reduce_rows(d, op)           of the elements d[reg * slots + slot] of a thread the values of the rows that it has parts
 //                              of, each combined by op over its row: row_values of them; reduce_cols likewise
@@ -24,10 +24,16 @@
 // Where two sources that are both included differ, name one: lanemap::from_SOURCE::...
 
 #ifndef LANEMAP_FUNCTION
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) || defined(__HIP__)
 #define LANEMAP_FUNCTION __host__ __device__ constexpr
 #else
 #define LANEMAP_FUNCTION constexpr
+#endif
+
+#if defined(__HIP__)
+#define LANEMAP_SHUFFLE(x, mask) __shfl_xor(x, mask)
+#elif defined(__CUDACC__)
+#define LANEMAP_SHUFFLE(x, mask) __shfl_xor_sync(~0u, x, mask)
 #endif
 
 namespace lanemap {
@@ -48,7 +54,7 @@ template <class T, int count> struct values {
   LANEMAP_FUNCTION const T& operator[](int i) const { return value[i]; }
 };
 
-#ifdef __CUDACC__
+#ifdef LANEMAP_SHUFFLE
 // What a thread holds of each value, of(i) that of element i in the order of their first ones, then what its partners do.
 template <int count, int... masks, class T, int elements, class Of, class Op>
 __device__ values<T, count> reduce(const T (&d)[elements], Of of, Op op) {
@@ -61,7 +67,7 @@ __device__ values<T, count> reduce(const T (&d)[elements], Of of, Op op) {
     seen += at == seen;
   }
 #pragma unroll
-  for (int i = 0; i < count; ++i) ((found[i] = op(found[i], __shfl_xor_sync(~0u, found[i], masks))), ...);
+  for (int i = 0; i < count; ++i) ((found[i] = op(found[i], LANEMAP_SHUFFLE(found[i], masks))), ...);
   return found;
 }
 #endif

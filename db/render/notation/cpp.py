@@ -141,7 +141,7 @@ def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names:
 def _reductions(fragment: Fragment) -> str:
     """The reductions of rows and columns of a warp that holds all of its elements, where masks do them."""
     text = ""
-    for along in ALONG if fragment.vendor == "nvidia" and not fragment.partial else ():
+    for along in ALONG if fragment.vendor and not fragment.partial else ():
         with suppress(LanemapError):
             found = reduction(fragment, along)
             if found.masks is None or found.values is None:
@@ -159,7 +159,7 @@ def _reductions(fragment: Fragment) -> str:
 
 
 #: A reduction of what a thread holds, which lanes exchange.
-_REDUCE = """#ifdef __CUDACC__
+_REDUCE = """#ifdef LANEMAP_SHUFFLE
   template <class T, class Op> static __device__ auto reduce_{along}s(const T (&d)[{elements}], Op op) {{
     return reduce<{along}_values{masks}>(d, [](int i) {{ return {along}_value(i / slots, i % slots); }}, op);
   }}
