@@ -16,7 +16,7 @@ class Vendor(NamedTuple):
     documents, and ``capture`` is the one that answers before others. Names of instructions begin with one of
     ``prefixes``. A ``target`` has a number, and perhaps a letter; ``targets`` are all there are.
     ``version`` is that of its instruction set which forms need that do not say which. Formulas call a lane ``lane``.
-    What begins with ``opcode`` in machine code begins with ``intrinsic`` in C++, where ``shuffle`` is x of another lane.
+    What begins with ``opcode`` in machine code begins with ``intrinsic`` in C++; ``shuffle`` is another lane's x there.
     """
 
     name: str

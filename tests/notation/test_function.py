@@ -13,8 +13,11 @@ import pytest
 import lanemap
 from lanemap.db.flow.chain import Chains, chain, relabelled
 from lanemap.db.isa.forms import forms
+from lanemap.db.isa.types import TYPES
+from lanemap.db.layout.codes import decode
 from lanemap.db.layout.fragment import elements
 from lanemap.db.lookup import Query, read_fragments
+from lanemap.db.render.notation.conversion import rounds_twice
 from lanemap.db.text import grouped
 
 from ..functions import compiled, kernel, of_chain, of_recipe
@@ -209,6 +212,33 @@ def test_the_function_of_every_chain_compiles_for_the_oldest_target(database, tm
             text = re.sub(r"void (\w+)", rf"void f{number}_\1", text, count=1)
             texts += [text, kernel(text, threads)[1]]
         compiled(texts, target, tmp_path)
+
+
+@pytest.mark.parametrize("of", ["f64", "f32", "s32", "f16"])
+@pytest.mark.parametrize("to", ["f16", "bf16", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8"])
+def test_what_is_rounded_twice_is_what_has_a_number_beside_a_tie_that_f32_lacks(of, to):
+    codes = np.arange(1 << TYPES[to].bits).astype(f"u{max(TYPES[to].bits // 8, 1)}")
+    with np.errstate(all="ignore"):
+        every = decode(to, TYPES[to].bits, codes).astype("f8")
+        ends = np.unique(every[np.isfinite(every)])
+        ties = (ends[1:] + ends[:-1]) / 2
+        if of == "s32":
+            ties = ties[(ties == np.rint(ties)) & (abs(ties) < (1 << 31) - 1)]
+            near = ties + 1
+        else:
+            held = ties.astype({"f64": "f8", "f32": "f4", "f16": "f2"}[of])
+            near = np.nextafter(held, held.dtype.type(np.inf))
+        twice = bool(((near.astype("f4") == ties) & (near != ties)).any())
+    # Others than these go straight to f16, and to integers by one rounding.
+    assert rounds_twice(of, to) == (twice and to not in ("f16", "s8"))
+
+
+@pytest.mark.parametrize(
+    ("first", "rounded"), [("m8n8k4 f64 D", True), ("m16n8k16 s32 D", True), ("m16n8k16 f32 D", False)]
+)
+def test_a_function_says_what_it_rounds_twice(database, first, rounded):
+    text = database.chain(first, "m16n8k16 bf16 A").cpp()
+    assert ("// rounds: to f32, then to bf16\n" in text) == rounded
 
 
 @pytest.mark.slow

@@ -134,7 +134,8 @@ def test_a_wavefront_reduces_in_hip(tmp_path, along, number):
     matrix = (np.arange(count) * 7919 % 1009).reshape(fragment.computations, *fragment.dimensions)
     file = tmp_path / "wavefront.cpp"
     name = fragment.key.identifier
-    file.write_text(HIP + export([fragment], "cpp", "VERSION").text + BLOCK.format(name=name, along=along, threads=fragment.threads))
+    main = BLOCK.format(name=name, along=along, threads=fragment.threads)
+    file.write_text(HIP + export([fragment], "cpp", "VERSION").text + main)
     command = ["g++", "-std=c++20", "-Wno-unknown-pragmas", "-pthread", file, "-o", tmp_path / "wavefront"]
     subprocess.run(command, check=True)
     done = subprocess.run([tmp_path / "wavefront"], check=True, capture_output=True, text=True, timeout=100)

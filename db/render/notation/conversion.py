@@ -11,6 +11,11 @@ _FLOATS, _INTEGERS = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1"), ("s8", "u8", "s4"
 _WIDE = ("f32", "f64", "s32")
 
 
+def rounds_twice(of: str, to: str) -> bool:
+    """Whether a number may be rounded to f32, which does not hold all that are near a tie, and then once more."""
+    return (of == "f64" and to in (*_FLOATS, "bf16")) or (of, to) == ("s32", "bf16")
+
+
 def converted(of: str, to: str, count: int, bits: int) -> list[str]:
     """The PTX that makes one register, %0, of ``count`` elements in slots of so many ``bits``, of numbers in %1 and on.
 

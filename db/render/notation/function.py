@@ -23,7 +23,7 @@ from ...layout.fragment import Fragment
 from ...layout.shared import Swizzle, swizzle
 from ...rows import Rows, Told, report, wrapped
 from ...text import counted, grouped
-from .conversion import converted
+from .conversion import converted, rounds_twice
 from .cpp import expression
 from .words import Lines, Parts
 
@@ -82,6 +82,7 @@ def _chain(chain: Chain) -> str:
     form = next(form for form in forms(*second.key[:2]) if form.types.get(second.role) == second.type)
     facts = [*chain.facts(), f"target: {form.needs}"]
     facts += [f"cost:   {counted(body.shuffles, 'shuffle')}"] if body.shuffles else []
+    facts += [f"rounds: to f32, then to {second.type}"] if rounds_twice(first.type, second.type) else []
     name = f"{first.identifier}_as_{second.identifier}"
     name += "_transposed" * chain.transposed + "_relabelled" * bool(chain.order)
     arguments = [_argument(f"const {_type(first)}", "d", sizes[0]), _argument(_type(second), role, sizes[1])]
