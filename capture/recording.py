@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Hashable
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,8 +15,8 @@ import pyarrow.parquet
 from ..db.errors import LanemapError
 from ..db.isa.instructions import Key
 from ..db.layout.algebra import Array
-from ..db.layout.fragment import Element, Fragment, Source, element_type, place_numbers
-from ..db.layout.structure import expect_ranges
+from ..db.layout.fragment import Element, Fragment, Source, element_type, packed, place_numbers
+from ..db.layout.structure import expect_ranges, expected
 from ..db.store import export
 from ..db.store.files import atomically
 from ..db.text import in_one_line
@@ -136,14 +137,16 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
         table[name] = columns[name]
     if ((np.diff(place_numbers(table)) <= 0) & (np.diff(layout) == 0)).any() or (np.diff(layout) < 0).any():
         raise LanemapError("elements are not sorted by lane, register and slot, or a slot has two")
-    fragments = []
+    layouts = [packed(rows.tobytes()) for rows in np.split(table, starts[1:-1])]
+    checked, fragments = set[Hashable](), list[Fragment]()
     for listed in header.fragments:
         key, number = Key(*listed.key), listed.layout
         if not 0 <= number < len(starts) - 1:
             raise LanemapError(f"{key} has layout {number}, but there are only {len(starts) - 1}")
-        rows = table[starts[number] : starts[number + 1]]
         sizes: Any = {"registers": listed.registers, "slots": listed.slots, "first_bit": listed.first_bit}
-        fragment = Fragment.of(key, rows, "captured", **sizes)
-        expect_ranges(fragment)
+        fragment = Fragment.of(key, layouts[number], "captured", **sizes)
+        if (alike := (number, expected(fragment))) not in checked:
+            expect_ranges(fragment)
+            checked.add(alike)
         fragments.append(fragment)
     return fragments

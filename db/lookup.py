@@ -71,8 +71,9 @@ FROM source ORDER BY source.id
 """
 
 _FRAGMENTS = """
-SELECT fragment.*, source.name AS source, digest
+SELECT fragment.*, source.name AS source, digest, words AS citation
 FROM fragment LEFT JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id
+LEFT JOIN citation ON citation.id = citation_id
 {} ORDER BY fragment.id
 """
 #: Those of a shape by its index, which is not used where the shape may be null.

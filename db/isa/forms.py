@@ -164,8 +164,7 @@ class Form:
     @property
     def listed(self) -> str:
         """The same for searches in text: each member of a family, but of what all later targets have only the least."""
-        ever_since = [target for target in self.targets if target[-1].isdecimal()]
-        return " ".join(ever_since or filter(self.supports, self.instruction.vendor.targets))
+        return _listed(self.name, self.targets)
 
     def supports(self, target: str) -> bool:
         """Whether its vendor allows the form on a target such as sm_90a."""
@@ -173,6 +172,13 @@ class Form:
 
     def __str__(self) -> str:
         return self.mnemonic
+
+
+@cache
+def _listed(name: str, targets: tuple[str, ...]) -> str:
+    vendor, ever_since = instructions.instruction(name).vendor, [one for one in targets if one[-1].isdecimal()]
+    every = (target for target in vendor.targets if any(vendor.supports(own, target) for own in targets))
+    return " ".join(ever_since or every)
 
 
 _ROWS = data("forms")

@@ -2,9 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from . import data
+
+
+@cache
+def _parts(pattern: str, target: str) -> re.Match[str] | None:
+    return re.fullmatch(pattern, target)
 
 
 class Vendor(NamedTuple):
@@ -42,7 +48,7 @@ class Vendor(NamedTuple):
 
         One with an ``f`` stands for its family from there on, and one with an ``a`` for itself alone.
         """
-        least, other = (re.fullmatch(self.target, name) for name in (target, instruction_target))
+        least, other = (_parts(self.target, name) for name in (target, instruction_target))
         if not least or not other or least["letter"] == "a":
             return target == instruction_target
         later = int(other["number"]) >= int(least["number"])
@@ -55,7 +61,7 @@ class Vendor(NamedTuple):
         >>> NVIDIA.onwards("sm_80"), NVIDIA.onwards("sm_90a"), NVIDIA.onwards("sm_120f")
         ('sm_80+', 'sm_90a', 'sm_120f')
         """
-        parts = re.fullmatch(self.target, target)
+        parts = _parts(self.target, target)
         return f"{target}+" if parts and not parts["letter"] else target
 
 

@@ -97,11 +97,15 @@ class Packed:
         return np.frombuffer(self.data, element_type())
 
 
-def packed(elements: Iterable[tuple[int, ...]]) -> Packed:
-    """Elements that are made here, by lane, reg and slot."""
+def pack(elements: Iterable[tuple[int, ...]]) -> bytes:
+    """Elements by lane, reg and slot as they are packed."""
+    return b"".join(starmap(_PACKED.pack, elements))
+
+
+def packed(data: bytes) -> Packed:
+    """Packed elements that are made here. All fragments that have them share their digest."""
     from hashlib import sha256
 
-    data = b"".join(starmap(_PACKED.pack, elements))
     made = Packed(sha256(data).hexdigest(), 0, lambda _: data)
     _ = made.data  # no database has it
     return made

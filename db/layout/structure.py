@@ -21,8 +21,8 @@ from .fragment import PLACE, Fragment
 
 def expected(fragment: Fragment) -> Hashable:
     """All that ``check`` uses of a fragment besides its elements. It is equal for many types."""
-    ranges = tuple(fragment.ranges.items())
-    return ranges, fragment.copies, fragment.windowed, fragment.chunk, fragment.partial
+    sizes = *fragment.dimensions, fragment.threads, fragment.registers, fragment.slots, fragment.computations
+    return *sizes, fragment.copies, fragment.windowed, fragment.chunk, fragment.partial
 
 
 def check(fragment: Fragment) -> list[str]:

@@ -9,7 +9,7 @@ from ..errors import LanemapError
 from ..isa.instructions import instruction
 from ..isa.tiling import Piece, Tiling, axes_of, grid, pieces
 from ..text import grouped
-from .fragment import Fragment, packed
+from .fragment import Fragment, pack, packed
 
 #: The threads of a block, and the elements of a tile with all its copies: more are a mistake.
 _THREADS, _ELEMENTS = 1024, 1 << 20
@@ -36,7 +36,7 @@ def tiled(atom: Fragment, tiling: Tiling) -> Fragment:
         raise LanemapError(f"{atom} in a {tiling} has more than {_ELEMENTS} elements: name a smaller one", "tile")
     elements = None
     if atom.has_rows:
-        elements = packed(_placed(atom, pieces(tiling, atom.shape, axes, atom.dimensions)))
+        elements = packed(pack(_placed(atom, pieces(tiling, atom.shape, axes, atom.dimensions))))
     return replace(
         atom,
         elements=elements,  # type: ignore[arg-type] # the attribute unpacks it

@@ -23,7 +23,7 @@ Run = Callable[[str], Sequence[tuple[Any, ...]]]
 #: Keeps sums within 64 bits. _SUMS has it, too.
 _PRIME = 1_000_000_007
 
-#: What the seal of a fragment covers: its columns, the name of its source and the digest of its layout.
+#: What the seal of a fragment covers: its columns, its citation, the name of its source and the digest of its layout.
 SEALED = (
     *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "rows", "cols", "threads"),
     *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status", "citation", "source", "digest"),
@@ -42,6 +42,7 @@ TABLES = {
 _ROWS = {
     "mapping": "SELECT mapping.digest, mapping.registers, mapping.cols, mapping.rows_sum, lender.digest FROM mapping"
     " LEFT JOIN mapping AS lender ON lender.id = mapping.rows_of ORDER BY mapping.id",
+    "citation": "SELECT words FROM citation ORDER BY id",
     "instruction": "SELECT * FROM instruction ORDER BY name",
     "form": "SELECT * FROM form ORDER BY mnemonic",
     "operand": "SELECT * FROM operand ORDER BY mnemonic, role",
@@ -107,7 +108,7 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
         if stored_seals.get(name) != current:
             yield "the shape of a fragment" if name == SHAPES else name.replace("seal of", "the table")
     if file:
-        for part in [""] if rows else [f"({table})" for table in (*TABLES, "mapping")]:
+        for part in [""] if rows else [f"({table})" for table in (*TABLES, "citation", "mapping")]:
             if (words := str(run(f"PRAGMA integrity_check{part}")[0][0])) != "ok":
                 yield " ".join(words.split())
         if rows and run(_MISTYPED):
@@ -119,10 +120,11 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
                 yield f"the rows of mapping {number}"
 
 
-_OWN = ", ".join(f"fragment.{name}" for name in SEALED[:-2])
+_OWN = ", ".join(f"fragment.{name}" for name in SEALED[:-3])
 _FRAGMENTS = f"""
-SELECT {_OWN}, source.name, digest, fragment.seal
-FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id ORDER BY fragment.id
+SELECT {_OWN}, words, source.name, digest, fragment.seal
+FROM fragment JOIN source ON source.id = source_id LEFT JOIN citation ON citation.id = citation_id
+LEFT JOIN mapping ON mapping.id = mapping_id ORDER BY fragment.id
 """  # noqa: S608 - the columns are those above
 _MAPPINGS = "SELECT id, rows_sum FROM mapping"
 _SUMS = """

@@ -43,7 +43,7 @@ _IDLE = 4
 _MOST_KEPT = 4096
 
 #: The tables that a query can read.
-TABLES = "layout, source, fragment, mapping, element, finding, instruction, form and operand"
+TABLES = "layout, source, fragment, citation, mapping, element, finding, instruction, form and operand"
 
 #: How to repair a damaged database.
 RESTORE = "restore it from a copy, or move it away, and the next command builds another one"
@@ -289,7 +289,7 @@ def sql_words(reason: str) -> str:
     if says("not authorized", "authorization denied", "prohibited", "may not be modified"):
         return "sql only reads: write a SELECT, as in SELECT * FROM layout LIMIT 5"
     if says(*(f"no such column: {name}" for name in Citation._fields)):
-        return f"sql: {reason} (the table fragment has it in citation, as JSON)"
+        return f"sql: {reason} (the table citation has it in words, as JSON)"
     if says("no such column"):
         return f"sql: {reason} (layout has {', '.join(COLUMNS)})"
     return f"sql: {reason}" + (f" (there are {TABLES})" if says("no such table", "does not exist") else "")

@@ -1,7 +1,8 @@
 """The tables. ``layout`` is the view that users query; underneath, each distinct layout is stored once.
 
 source       where layouts come from
-fragment     one row per layout of a source; ``citation`` is JSON with what else its source says about it
+fragment     one row per layout of a source
+citation     what else a source says about a layout, ``words`` in JSON, once for all of which it says the same
 mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed, for
              reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that
              is part of a larger one, as D and B of wgmma are of those with the largest N, has neither of its own: its
@@ -63,17 +64,20 @@ mapping = _numbered(
     *_required(sa.BigInteger, "rows_sum"),
 )
 
+citation = _numbered("citation", *_required(sa.String, "words", unique=True))
+
 fragment = _numbered(
     "fragment",
     sa.Column("source_id", sa.ForeignKey("source.id", ondelete="CASCADE"), nullable=False),
     sa.Column("mapping_id", sa.ForeignKey("mapping.id"), index=True),
+    sa.Column("citation_id", sa.ForeignKey("citation.id"), nullable=False),
     *_required(sa.String, "instruction", "shape", "type", "role"),
     sa.Column("major", sa.String),
     sa.Column("selector", sa.SmallInteger),
     sa.Column("qualifiers", sa.String),
     *_required(sa.SmallInteger, "rows", "cols", "threads", "registers", "register_bits", "slots", "slot_bits"),
     sa.Column("first_bit", sa.SmallInteger),
-    *_required(sa.String, "status", "citation", "seal"),
+    *_required(sa.String, "status", "seal"),
 )
 sa.Index(
     "fragment_key",
@@ -92,7 +96,7 @@ element = sa.Table(
     *_required(sa.SmallInteger, "row", "col", "col_last", "computation"),
     sqlite_with_rowid=False,
 )
-sa.Index("element_cell", element.c.mapping_id, element.c.row, element.c.col)
+element_cell = sa.Index("element_cell", element.c.mapping_id, element.c.row, element.c.col)
 
 finding = sa.Table(
     "finding",
@@ -177,9 +181,9 @@ def older_sources(connection: sa.Connection, location: Location) -> list[Source]
             refuse(key)
         elements = None if record["digest"] is None else np.frombuffer(record["elements"], element_type())
         sizes = {name: record[name] for name in ("registers", "slots", "first_bit", "register_bits")}
-        citation = Citation(**json.loads(record["citation"]))
+        cited = Citation(**json.loads(record["citation"]))
         of_source = fragments[record["source_id"]]
-        of_source.append(Fragment.of(key, elements, record["status"], citation, **sizes))
+        of_source.append(Fragment.of(key, elements, record["status"], cited, **sizes))
     return [
         Source(row["name"], row["kind"], row["title"], fragments[row["id"]], json.loads(row["provenance"]))
         for row in run("SELECT * FROM source ORDER BY id")

@@ -2,9 +2,11 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain, repeat
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import msgspec
@@ -18,7 +20,7 @@ from ..isa.forms import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
 from ..isa.spelling import atom, opcode_name
-from ..layout.fragment import Fragment, Source, check_names
+from ..layout.fragment import Citation, Element, Fragment, Source, check_names
 from ..layout.structure import check, expected
 from . import schema
 from .connection import busy, connected, recover, wait_for_lock
@@ -30,6 +32,9 @@ Progress = Callable[[Source], object]
 
 #: The advisory lock of every writer: any number, as long as all versions of Lanemap use the same one.
 _LOCK = 0x4C414E45
+
+#: Of a statement; older versions of SQLite allow 999.
+_VARIABLES = 512
 
 _LONGEST_PROVENANCE = 1 << 20
 
@@ -200,45 +205,56 @@ def _tables(connection: sa.Connection) -> list[str]:
 
 
 def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progress | None) -> None:
+    checked: dict[Hashable, list[str]] = {}
+    first = connection.scalar(sa.select(mapping.c.id).limit(1)) is None
+    if first:  # an index is made faster of all rows than row by row
+        schema.element_cell.drop(connection)
     for source in sources:
         check_names(source)
         if progress:
             progress(source)
-        _replace(connection, source)
+        _replace(connection, source, checked)
+    if first:
+        schema.element_cell.create(connection)
     _finish(connection)
     # Without statistics the planner does not use the index to look up a cell.
     connection.exec_driver_sql("ANALYZE")
 
 
-def _replace(connection: sa.Connection, new: Source) -> None:
+def _replace(connection: sa.Connection, new: Source, checked: dict[Hashable, list[str]]) -> None:
+    """Store a source in place of that of its name. ``checked`` has what was found in layouts of the same load."""
     _delete(connection, new.name)
     values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
     source_id = connection.scalar(sa.insert(schema.source).values(values).returning(schema.source.c.id))
     if not new.fragments:
         return
     mappings = _store_elements(connection, new.fragments)
+    cited = {citation: _words(citation) for citation in dict.fromkeys(one.citation for one in new.fragments)}
+    citations = _store_citations(connection, cited.values())
     names = connection.scalars(sa.select(schema.fragment.c.instruction).distinct())
     spelt = {name.lower(): name for name in names}  # one instruction is spelt alike in all sources
-    rows = []
+    own = [name for name in SEALED if name not in ("rows", "cols", "citation")]
+    values_of, stored, rows = attrgetter(*own), itemgetter(*schema.fragment.c.keys()[1:]), []
     for fragment in new.fragments:
-        row = {name: getattr(fragment, name) for name in SEALED if name not in ("rows", "cols", "citation")}
+        row = dict(zip(own, values_of(fragment), strict=True))
         row["rows"], row["cols"] = fragment.dimensions
-        citation = {name: value for name, value in fragment.citation._asdict().items() if value is not None}
-        row |= {"source": new.name, "citation": json.dumps(citation)}
+        row |= {"source": new.name, "citation": cited[fragment.citation]}
         row["instruction"] = spelt.setdefault(fragment.instruction.lower(), fragment.instruction)
         row |= {"source_id": source_id, "mapping_id": mappings.get(fragment.digest or ""), "seal": seal(row)}
-        rows.append({name: value for name, value in row.items() if name not in ("source", "digest")})
-    connection.execute(sa.insert(schema.fragment), rows)
+        row["citation_id"] = citations[row["citation"]]
+        rows.append(stored(row))
+    _insert(connection, schema.fragment, rows)
     # Ids ascend in the order of insertion. Returning them would take SQLite a statement for every row.
     columns = schema.fragment.c
     ids = connection.scalars(sa.select(columns.id).where(columns.source_id == source_id).order_by(columns.id)).all()
-    checks = [(fragment.digest, expected(fragment)) for fragment in new.fragments]
-    found = {key: check(fragment) for key, fragment in dict(zip(checks, new.fragments, strict=True)).items()}
-    findings = [
-        {"fragment_id": number, "words": words} for number, key in zip(ids, checks, strict=True) for words in found[key]
-    ]
-    if findings:
-        connection.execute(sa.insert(finding), findings)
+    findings = []
+    for number, fragment in zip(ids, new.fragments, strict=True):
+        if fragment.has_rows:
+            alike = fragment.digest, expected(fragment)
+            if alike not in checked:
+                checked[alike] = check(fragment)
+            findings += [(number, words) for words in checked[alike]]
+    _insert(connection, finding, findings)
 
 
 def _finish(connection: sa.Connection) -> None:
@@ -247,12 +263,14 @@ def _finish(connection: sa.Connection) -> None:
     named = sa.select(columns.mapping_id).where(columns.mapping_id.is_not(None))
     lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(named), mapping.c.rows_of.is_not(None))
     connection.execute(sa.delete(mapping).where(mapping.c.id.not_in(named.union(lent))))
+    used = sa.select(columns.citation_id)
+    connection.execute(sa.delete(schema.citation).where(schema.citation.c.id.not_in(used)))
     connection.execute(sa.delete(schema.instruction).where(schema.instruction.c.name.not_in(list(INSTRUCTIONS))))
     threads = sa.select(columns.instruction, sa.func.max(columns.threads)).group_by(columns.instruction)
     unknown = sorted((name, most) for name, most in connection.execute(threads) if name not in INSTRUCTIONS)
     _insert(connection, schema.instruction, [_instruction_row(name, most) for name, most in unknown])
     in_file = connection.dialect.name == "sqlite"
-    _write_meta(connection, seals(lambda statement: list(connection.exec_driver_sql(statement)), file=in_file))
+    _write_meta(connection, seals(lambda statement: connection.exec_driver_sql(statement).all(), file=in_file))
 
 
 def _write_meta(connection: sa.Connection, values: Mapping[str, str]) -> None:
@@ -283,9 +301,34 @@ def _instruction_row(name: str, threads: int | None = None) -> tuple[Any, ...]:
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
-    """Insert rows with their values in the order of the columns."""
-    if named := [dict(zip(table.c.keys(), row, strict=True)) for row in rows]:
-        connection.execute(sa.insert(table), named)
+    """Insert rows with their values in the order of the last columns: a number before them is given by the database."""
+    if not (listed := list(rows)):
+        return
+    in_file = connection.dialect.name == "sqlite"
+    columns = table.c.keys()[-len(listed[0]) :]
+    marks = f"({', '.join(['?' if in_file else '%s'] * len(columns))})"
+    names = ", ".join(f'"{name}"' for name in columns)
+    # SQLAlchemy would take each row apart again, and SQLite takes many at once in a third of the time.
+    for group in (_VARIABLES // len(columns) if in_file else 1, 1):
+        whole = len(listed) // group * group
+        values = [tuple(chain.from_iterable(listed[at : at + group])) for at in range(0, whole, group)]
+        listed = listed[whole:]
+        if values:
+            statement = f'INSERT INTO "{table.name}" ({names}) VALUES {", ".join([marks] * group)}'  # noqa: S608
+            connection.exec_driver_sql(statement, values)
+
+
+def _words(citation: Citation) -> str:
+    return json.dumps({name: value for name, value in citation._asdict().items() if value is not None})
+
+
+def _store_citations(connection: sa.Connection, cited: Iterable[str]) -> dict[str, int]:
+    """Store the citations that are not there yet; returns the numbers of all, by their words."""
+    columns = schema.citation.c
+    every = sa.select(columns.words, columns.id)
+    present = {row.words for row in connection.execute(every)}
+    _insert(connection, schema.citation, [(words,) for words in dict.fromkeys(cited) if words not in present])
+    return {row.words: row.id for row in connection.execute(every)}
 
 
 def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
@@ -312,15 +355,19 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
         digests = [row["digest"] for row in packed]
         if packed:
             ids |= zip(digests, connection.scalars(inserted, packed), strict=True)
-    rows = [(ids[digest], *row) for digest, table in tables.items() if digest not in shared for row in table.tolist()]
-    columns = ", ".join(element.c.keys())
+    rows = (row for digest, table in tables.items() if digest not in shared for row in _rows(ids[digest], table))
     if connection.dialect.name == "postgresql":
+        columns = ", ".join(element.c.keys())
         with connection.connection.cursor().copy(f"COPY element ({columns}) FROM STDIN") as copy:
             copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows))
     else:
-        marks = ", ".join("?" * len(element.c))
-        connection.exec_driver_sql(f"INSERT INTO element ({columns}) VALUES ({marks})", rows)  # noqa: S608
+        _insert(connection, element, rows)
     return ids
+
+
+def _rows(number: int, table: Any) -> Iterator[tuple[int, ...]]:
+    """The rows of a mapping: taking columns apart is faster than taking rows apart."""
+    return zip(repeat(number), *(table[name].tolist() for name in Element._fields))
 
 
 def _beyond(table: Any, name: str) -> int:
@@ -337,7 +384,8 @@ def _shared(tables: Mapping[str, Any]) -> dict[str, str]:
         candidates = largest.setdefault(table[table["reg"] == 0].tobytes(), [])
         for larger in candidates:
             of = tables[larger]
-            if np.array_equal(of[(of["reg"] < registers) & (of["col"] < cols)], table):
+            held = (of["reg"] < registers) & (of["col"] < cols)
+            if np.count_nonzero(held) == len(table) and of[held].tobytes() == table.tobytes():
                 shared[digest] = larger
                 break
         else:

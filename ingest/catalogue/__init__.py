@@ -47,12 +47,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
-from ...db.isa.instructions import Key, box, computation, dimensions, majors, operand, selectors, tile
+from ...db.isa.instructions import (
+    Key,
+    box,
+    computation,
+    computations,
+    dimensions,
+    majors,
+    operand,
+    selectors,
+    threads,
+    tile,
+)
 from ...db.layout.formula import evaluate_at, parse, value_at
-from ...db.layout.fragment import IMPOSSIBLE, Citation, Fragment, Source, elements, merge
+from ...db.layout.fragment import IMPOSSIBLE, Citation, Fragment, Packed, Source, elements, merge, packed
 from ...db.layout.shared import shared, stated, tabled
 from ...db.lookup import documents, in_order
 from ...db.store.files import folder_atomically
@@ -77,26 +87,40 @@ def document(name: str) -> Source:
     """
     printed = name.removesuffix("+errata")
     corrected = name != printed
-    sections = dict(_read(printed))
-    imported = sections.pop("library", None)
-    about = imported or {key: fact for key, fact in sections.pop("document").items() if key not in _AS_IN}
+    imported = _read(printed).get("library")
+    about = imported or {key: fact for key, fact in _read(printed)["document"].items() if key not in _AS_IN}
     how = "" if imported else ", corrected where proved wrong" if corrected else ", as printed"
     # Where sections state a fragment again, as those of accumulators, the first names the others.
-    described = list(_described(sections))
-    if not corrected:  # what is wrong contradicts other sections: to the letter, it is what the document says
-        wrong = {key for _, entry, key in described if "erratum" in entry}
-        described = [each for each in described if "erratum" in each[1] or each[2] not in wrong]
-    distinct, repeated = merge(fragment(sections, *each, corrected=corrected) for each in described)
+    described = _printed(printed)
+    if corrected:
+        stated = [
+            fragment(*again, corrected=True) if "erratum" in again[2] or "same_as" in again[2] else one
+            for again, one in described
+        ]
+    else:  # what is wrong contradicts other sections: to the letter, it is what the document says
+        wrong = {key for (_, _, entry, key), _ in described if "erratum" in entry}
+        stated = [one for (_, _, entry, key), one in described if "erratum" in entry or key not in wrong]
+    distinct, repeated = merge(stated)
     also: dict[Key, list[str]] = {}
     for first, second in repeated:
         if not first.same_layout(second):
             raise LanemapError(f"sections {first.citation.section} and {second.citation.section} disagree on {second}")
         if first.citation.section != second.citation.section:
             also.setdefault(first.key, []).append(str(second.citation.section))
-    named = {key: ", ".join(others) for key, others in also.items()}
-    fragments = [replace(one, citation=one.citation._replace(also=named.get(one.key))) for one in distinct]
+    fragments = [
+        replace(one, citation=one.citation._replace(also=", ".join(also[one.key]))) if one.key in also else one
+        for one in distinct
+    ]
     title = f"{about['title']} {about['version']}{how}"
     return Source(name, "import" if imported else "document", title, fragments, about)
+
+
+@lru_cache(1)  # a document and then its corrected form
+def _printed(name: str) -> list[tuple[tuple[dict[str, Section], Section, Entry, Key], Fragment]]:
+    """Every fragment that the sections of a document describe, as printed, with what describes it."""
+    sections = {file: sheet for file, sheet in _read(name).items() if file not in ("document", "library")}
+    described = [(sections, *each) for each in _described(sections)]
+    return [(each, fragment(*each)) for each in described]
 
 
 @cache
@@ -207,30 +231,27 @@ def fragment(
         evidence=erratum.get("evidence", section.get("evidence") if layout else None),
         origin=section.get("origin"),
     )
-    described = Fragment.of(
-        _whole(stated, key),
-        None,
-        "imported" if cited.origin else "documented" if formula else "figure-only" if figures else "unstated",
-        cited,
-        registers=sizes["registers"],
-        slots=sizes["slots"],
-        first_bit=stated.get("first_bit", {}).get(key.type),
-    )
+    whole, first_bit = _whole(stated, key), stated.get("first_bit", {}).get(key.type)
+    status = "imported" if cited.origin else "documented" if formula else "figure-only" if figures else "unstated"
+    registers, slots = sizes["registers"], sizes["slots"]
+    cells = None
     if formula is None:
-        return described
-    if of := box(key):
-        return replace(described, elements=shared(key, tabled(formula, of)))
-    if described.tile:
+        pass
+    elif box(key):
+        cells = _written(key._replace(type=entry["types"][0]), formula)
+    elif tile(key):
         cells = _shared(key._replace(type=entry["types"][0]), entry["n"][-1][1] if layout else None, formula)
-        lacking = "unstated" if layout else IMPOSSIBLE
-        return replace(described, elements=cells, status=lacking if cells is None else described.status)
-    lanes = stated["lanes"] * described.computations if "lanes" in stated else described.threads
-    products = tuple(computation(*key[:3], np.arange(lanes)).tolist())
-    try:
-        cells = _elements(formula, _LETTER[key.role], described.registers, described.slots, products)
-    except LanemapError as error:
-        raise LanemapError(f"section {cited.section}, {described}: {error}") from None
-    return replace(described, elements=cells)
+        if cells is None:
+            status = "unstated" if layout else IMPOSSIBLE
+    else:
+        each = computations(*key[:3], key.qualifiers)
+        lanes = stated["lanes"] * each if "lanes" in stated else threads(key)
+        products = tuple(computation(*key[:3], np.arange(lanes)).tolist())
+        try:
+            cells = _elements(formula, _LETTER[key.role], registers, slots, products)
+        except LanemapError as error:
+            raise LanemapError(f"section {cited.section}, {whole}: {error}") from None
+    return Fragment.of(whole, cells, status, cited, registers=registers, slots=slots, first_bit=first_bit)
 
 
 def _referred(sections: dict[str, Section], entry: Entry, key: Key) -> tuple[Section | None, Entry]:
@@ -283,7 +304,7 @@ def documented() -> Documented:
 
 
 @lru_cache(1 << 12)
-def _shared(key: Key, most: int | None, layout: str) -> NDArray[Any] | None:
+def _shared(key: Key, most: int | None, layout: str) -> Packed | None:
     """The elements of an operand in shared memory; None where two would lie in one place.
 
     They are those of the one with the largest N, ``most``, of B its first columns. Without it, an example has them.
@@ -293,15 +314,24 @@ def _shared(key: Key, most: int | None, layout: str) -> NDArray[Any] | None:
         cells = _shared(widest, most, layout)
         if cells is None or key.role == "A":
             return cells
-        return cells[cells["col"] < dimensions(key.shape, key.role, key.instruction)[1]]
+        cols = cells.array["col"]
+        return packed(cells.array[cols < dimensions(key.shape, key.role, key.instruction)[1]].tobytes())
     of = tile(key)
     assert of is not None
     bits = stated(layout, of)
-    return shared(key, bits) if len(np.unique(bits)) == bits.size else None
+    return packed(shared(key, bits).tobytes()) if len(np.unique(bits)) == bits.size else None
+
+
+@lru_cache(1 << 9)
+def _written(key: Key, table: str) -> Packed:
+    """The elements of a box that a tensor map writes."""
+    of = box(key)
+    assert of is not None
+    return packed(shared(key, tabled(table, of)).tobytes())
 
 
 @lru_cache(1 << 8)
-def _elements(formula: str, letter: str, registers: int, slots: int, products: tuple[int, ...]) -> NDArray[Any]:
+def _elements(formula: str, letter: str, registers: int, slots: int, products: tuple[int, ...]) -> Packed:
     parsed = parse(formula)
     lane, element = (index.ravel() for index in np.indices((len(products), registers * slots)))
     if "supplied" in parsed:
@@ -312,7 +342,7 @@ def _elements(formula: str, letter: str, registers: int, slots: int, products: t
     columns["computation"] = np.asarray(products)[lane]
     if "computation" in parsed:
         columns["computation"] = value_at(parsed, "computation", letter, lane, element)
-    return elements(columns)
+    return packed(elements(columns).tobytes())
 
 
 #: How a document has what an earlier version of it has.

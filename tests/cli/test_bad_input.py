@@ -82,7 +82,7 @@ import pytest
         (("sql", "SELECT 1; DROP TABLE source"), ("it takes one SELECT",)),
         (("sql", "SELEC 1"), ("syntax error", "it takes one SELECT")),
         (("sql", "SELECT lanes FROM layout"), ("no such column: lanes", "lane, reg, slot")),
-        (("sql", "SELECT section FROM layout"), ("no such column: section", "in citation, as JSON")),
+        (("sql", "SELECT section FROM layout"), ("no such column: section", "citation has it in words, as JSON")),
         (("sql", "SELECT ?"), ("it takes one SELECT, without placeholders",)),
         (("sql", "SELECT '\udcff'"), ("not UTF-8 text", "write a SELECT")),
         (("sql", "SELECT 1 AS a, 2 AS a", "-f", "json"), ("two columns are called 'a'", "AS")),

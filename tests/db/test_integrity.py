@@ -95,7 +95,7 @@ def damages():
     yield f"UPDATE element SET lane = 99 {where}"
     yield f"DELETE FROM element {where}"
     yield "DELETE FROM element WHERE mapping_id = (SELECT MIN(mapping_id) FROM element)"
-    for name in ("role", "type", "shape", "instruction", "status", "citation"):
+    for name in ("role", "type", "shape", "instruction", "status"):
         yield f"UPDATE fragment SET {name} = 'x' WHERE id = (SELECT MIN(id) FROM fragment WHERE {name} IS NOT NULL)"
     for name in ("rows", "cols", "threads", "registers", "slots"):
         yield f"UPDATE fragment SET {name} = {name} + 1 WHERE id = (SELECT MIN(id) FROM fragment)"
@@ -108,7 +108,10 @@ def damages():
     yield "UPDATE mapping SET rows_of = NULL WHERE rows_of IS NOT NULL"
     yield "UPDATE element SET row = 'x', col = x'ff'"
     yield "UPDATE element SET computation = CAST(computation AS REAL), col_last = x'' WHERE col_last = 0"
-    yield "UPDATE fragment SET citation = CAST(x'ff' AS TEXT) WHERE id = (SELECT MIN(id) FROM fragment)"
+    yield "UPDATE citation SET words = CAST(x'ff' AS TEXT) WHERE id = (SELECT MIN(citation_id) FROM fragment)"
+    yield "UPDATE citation SET words = 'x' WHERE id = (SELECT MIN(citation_id) FROM fragment)"
+    yield "DELETE FROM citation WHERE id = (SELECT MIN(citation_id) FROM fragment)"
+    yield "UPDATE fragment SET citation_id = (SELECT MAX(id) FROM citation) WHERE id = (SELECT MIN(id) FROM fragment)"
     yield "UPDATE source SET title = 'x'"
     yield "UPDATE source SET provenance = '{}', kind = 'import'"
     yield "UPDATE finding SET words = 'x' WHERE id = (SELECT MIN(id) FROM finding)"
