@@ -150,7 +150,7 @@ def axis_name(axis: str) -> str:
     return _NAMED[axis][0] if axis in _NAMED else axis.upper()
 
 
-@lru_cache(1 << 12)
+@lru_cache(1 << 14)
 def dimensions(shape: str, role: str, name: str = "mma.sp", qualifiers: str | None = None) -> tuple[int, int]:
     """Rows and columns of the matrix that a role holds; those of Tensor Memory are its lanes and 32-bit columns.
 
@@ -465,7 +465,7 @@ class Operand(Slots):
         return self.threads * self.per_thread
 
 
-@lru_cache(1 << 12)
+@lru_cache(1 << 14)
 def tile(key: Key) -> Tile | None:
     """The smallest tile in shared memory that holds an operand, of a sparse A what is stored; None in registers."""
     if key.role not in instruction(key.instruction).in_memory or (named := pattern(key.qualifiers)) is None:
@@ -475,6 +475,7 @@ def tile(key: Key) -> Tile | None:
     return Tile(*named, element_bits(key.instruction, key.shape, key.type), mn, k)
 
 
+@lru_cache(1 << 14)
 def box(key: Key) -> BoundingBox | None:
     """The box that a tensor map writes to shared memory; None of any other operand."""
     mode = key.qualifiers or ""
@@ -488,6 +489,7 @@ def threads(key: Key) -> int:
     return 1 if tile(key) or box(key) else instruction(key.instruction).threads
 
 
+@lru_cache(1 << 14)
 def operand(key: Key) -> Operand:
     """The operand that a key names, with the registers that it takes; those in shared memory are words."""
     if of := tile(key) or box(key):

@@ -249,11 +249,12 @@ def _replace(connection: sa.Connection, new: Source, checked: dict[Hashable, lis
     ids = connection.scalars(sa.select(columns.id).where(columns.source_id == source_id).order_by(columns.id)).all()
     findings = []
     for number, fragment in zip(ids, new.fragments, strict=True):
-        if fragment.has_rows:
-            alike = fragment.digest, expected(fragment)
+        if fragment not in checked:  # two forms of a document share most of theirs
+            alike = fragment.digest, expected(fragment) if fragment.has_rows else None
             if alike not in checked:
                 checked[alike] = check(fragment)
-            findings += [(number, words) for words in checked[alike]]
+            checked[fragment] = checked[alike]
+        findings += [(number, words) for words in checked[fragment]]
     _insert(connection, finding, findings)
 
 
