@@ -68,6 +68,8 @@ class WrongOperand:
             return f"there is no form with {self.key.role} of {self.key.type}"
         if compared is None and left.citation.mended:
             return f"its formula cannot be read as printed: {left.citation.mended}"
+        if compared is None and self.result.reason:
+            return self.result.reason.replace("the left", "the claim").replace("the right", "the truth")
         if compared is None:
             return "one part of the tile is right, and others are not where they should be"
         same = [f"it is {self.result.same_as}"] if self.result.same_as else []

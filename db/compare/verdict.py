@@ -40,7 +40,8 @@ class Result:
     ``relabelled``, take rows, columns or depth (``m``, ``n``, ``k``) or the ``computation`` of the left to the right;
     products of one instruction that are renumbered differently have names such as ``k of product 2``. ``same_as``, for
     ``different``, is another fragment of the right that equals the left one. ``known`` is the erratum that explains the
-    difference. ``impossible`` is the side whose columns no metadata can select. ``reason`` says why it is ``unjudged``.
+    difference. ``impossible`` is the side whose columns no metadata can select. ``reason`` says why it is ``unjudged``,
+    or ``different`` without elements, as one side puts two of them in one place.
     """
 
     key: Key
@@ -83,7 +84,8 @@ class Result:
                 moved = [f"{axis}: {describe(to, axis == _COMPUTATION)}" for axis, to in self.permutations.items()]
                 return "; ".join([*moved, *([windows] if self.narrower else [])])
             case Verdict.DIFFERENT:
-                assert self.difference is not None
+                if self.difference is None:
+                    return self.reason
                 same = [f"it is {self.same_as} on the right"] if self.same_as else []
                 none = f"no valid metadata selects the columns that the {self.impossible} names, and no others"
                 return "; ".join([*same, *([none] if self.impossible else []), self.difference.words])
@@ -110,7 +112,7 @@ def compare(left: Sequence[Fragment], right: Sequence[Fragment]) -> list[Result]
 
     results = {key: _alone(key, lefts.get(key), rights.get(key), differ) for key in {**lefts, **rights} if key in held}
     for (name, shape), group in grouped(results.values(), lambda result: result.key[:2]).items():
-        compared = [result for result in group if result.compared]
+        compared = [result for result in group if result.compared and not result.reason]
         if any(result.verdict is not Verdict.IDENTICAL for result in compared):
             forms = _forms(name, shape) if instruction(name).known else _guessed(_part(result.key) for result in group)
             together = _Together(_beside_metadata(compared), forms, differ)
@@ -132,7 +134,7 @@ def _alone(key: Key, left: Fragment | None, right: Fragment | None, differ: Diff
     """The verdict without regard to the other operands."""
     if left and right and IMPOSSIBLE in (left.status, right.status):
         side = "left" if left.status == IMPOSSIBLE else "right"
-        return Result(key, Verdict.UNJUDGED, left, right, reason=f"the {side} puts two elements in one place")
+        return Result(key, Verdict.DIFFERENT, left, right, reason=f"the {side} puts two elements in one place")
     if left is None or not left.has_rows:
         return Result(key, Verdict.RIGHT_ONLY, left, right)
     if right is None or not right.has_rows:

@@ -209,8 +209,8 @@ def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
     yield result.words
     if result.known:
         yield f"known: {result.known}"
-    difference = result.difference
-    assert difference is not None
+    if (difference := result.difference) is None:
+        return
     inside: list[Block] = [
         f"{source}: {words}"
         for source, fragment in ((group.left.name, result.left), (group.rights[0], result.right))

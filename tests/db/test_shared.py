@@ -177,6 +177,8 @@ def test_an_example_that_puts_two_elements_in_one_place_has_an_erratum():
     assert held == memory("32B", "K", 32, 16, 8)[0]
     unlike = [*compare([*sources["ptx-isa-9.1"].values()], [*sources["ptx-isa-9.4"].values()])]
     unlike = [result for result in unlike if result.verdict not in (Verdict.IDENTICAL, Verdict.RIGHT_ONLY)]
-    assert [(result.key, result.verdict, result.reason) for result in unlike] == [
-        (named, Verdict.UNJUDGED, "the left puts two elements in one place")
+    assert [(result.key, result.verdict, result.words) for result in unlike] == [
+        (named, Verdict.DIFFERENT, "the left puts two elements in one place")
     ]
+    (other,) = compare([later], [printed])
+    assert (other.disagrees, other.words) == (True, "the right puts two elements in one place")
