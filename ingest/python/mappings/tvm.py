@@ -29,12 +29,22 @@ def address(factory, **arguments):
     return next(held[name].cell_contents for name in ("smem_offset", "get_tx_index") if name in held)
 
 
-def tensor_memory(shape, rows, columns):
-    """The function (row, column) -> (thread, register) of the registers that an atom moves."""
-    atom = layout.tcgen05_atom_layout(shape, (rows, columns), "float32")
+def tensor_memory(shape, rows, columns, packed=1):
+    """The function (row, column) -> (thread, register) of the registers that an atom moves.
+
+    Where elements have 16 bits, two are ``packed`` into each register and each column of Tensor Memory.
+    """
+    elements = rows, columns * packed
+    atom = layout.tcgen05_atom_layout(shape, elements, f"float{32 // packed}")
+
+    def element(row, column):
+        at = {name: int(number) for name, number in atom.apply(row, column, shape=list(elements)).items()}
+        return at["tid_in_wg"] if "tid_in_wg" in at else at["wid_in_wg"] * 32 + at["laneid"], at.get("m", 0)
 
     def cell(row, column):
-        at = {name: int(number) for name, number in atom.apply(row, column, shape=[rows, columns]).items()}
-        return at["tid_in_wg"] if "tid_in_wg" in at else at["wid_in_wg"] * 32 + at["laneid"], at.get("m", 0)
+        thread, first = element(row, column * packed)
+        if any(element(row, column * packed + slot) != (thread, first + slot) for slot in range(packed)):
+            raise LookupError("the elements of a column are not in one register")
+        return thread, first // packed
 
     return cell

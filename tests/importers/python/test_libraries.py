@@ -12,6 +12,7 @@ import pytest
 import lanemap
 from lanemap.capture.recording import read
 from lanemap.db.layout.structure import check
+from lanemap.ingest import catalogue
 from lanemap.ingest import python as mappings
 
 NAMES = [mapping.path.stem for mapping in mappings.shipped()]
@@ -190,3 +191,14 @@ def test_each_emitter_of_tilelang_is_asked_for_a_and_b_stored_either_way():
     }
     assert {(*kind, not transposed) for *kind, transposed in loads} == loads
     assert {emitter for emitter, *_ in loads} == {None, "BlockScaled", "Sparse", "SparseWarpgroups", "Warpgroups"}
+
+
+def test_layouts_of_tensor_memory_are_those_of_cute(replayed):
+    """Also where two elements of 16 bits share a register."""
+    (cute,) = [source for source in catalogue.load() if source.name.startswith("cutlass-")]
+    expected = {fragment.key: fragment.digest for fragment in cute.fragments}
+    held = [imported.source for imported in replayed["tvm"] if ":Tensor Memory" in imported.source.name]
+    assert [source.name.partition(":")[2] for source in held] == ["Tensor Memory", "Tensor Memory, 16 bits"]
+    for source in held:
+        assert len(source.fragments) == 36
+        assert all(expected[fragment.key] == fragment.digest for fragment in source.fragments)
