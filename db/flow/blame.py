@@ -83,10 +83,14 @@ class Blame(Told):
 
 @dataclass(frozen=True)
 class Multiplied:
-    """A product of operands by their roles, as far as they are known. Of a sparse one, ``rows`` says what E means."""
+    """A product of operands by their roles, as far as they are known. Of a sparse one, ``a`` says what E means.
+
+    That of bits a ^ b has a - 1/2 and 1 - 2 b as factors, whose product is as much less than a ^ b as 1/2.
+    """
 
     values: Mapping[str, Array]
     a: Fragment | None
+    xor: bool = False
 
     def left(self, **changed: Array) -> Array:
         """A as it is multiplied: with the columns that E chooses, and scaled. Some operands may be others."""
@@ -99,6 +103,8 @@ class Multiplied:
             whole = np.zeros((count, *self.a.dimensions))
             np.add.at(whole[0], (np.arange(rows)[:, None], col[0]), made[0])
             made = whole
+        if self.xor:
+            made = made - 0.5
         scale = values.get("SFA")
         return made if scale is None else made * np.repeat(scale, made.shape[2] // scale.shape[2], axis=2)
 
@@ -106,6 +112,8 @@ class Multiplied:
         """B as it is multiplied: scaled."""
         values = {**self.values, **changed}
         made, scale = values["B"], values.get("SFB")
+        if self.xor:
+            made = 1 - 2 * made
         return made if scale is None else made * np.repeat(scale, made.shape[1] // scale.shape[1], axis=1)
 
 
@@ -130,15 +138,22 @@ def blame(
     if not both and expected is None:
         raise LanemapError("give A and B, or the expected D: there is nothing to compare with", "expected")
     fragments = _operands(reader, query, given, d or _NATIVE.get(np.asarray(actual).dtype.str[1:], ""), named=d)
+    xor = False
     if both and fragments["A"].type == "b1":
-        raise LanemapError("products of bits may be of xor or and: leave A and B out, and give the expected D", "a")
+        operations = {form.suffix for form in query.forms}
+        if len(operations) > 1:
+            raise LanemapError(
+                "products of bits are of xor or and: name the mnemonic, as in " + query.forms[0].mnemonic
+            )
+        xor = ".xor.popc" in operations
     sides = {role: Given(role, values_of(of, given[role], role), of) for role, of in fragments.items() if role in given}
     seen = values_of(fragments["D"], actual, "actual")
-    product = Multiplied({role: side.values for role, side in sides.items()}, fragments.get("A"))
+    product = Multiplied({role: side.values for role, side in sides.items()}, fragments.get("A"), xor)
     nothing = np.zeros((1, seen.shape[1], 1)), np.zeros((1, 1, seen.shape[2]))
     left, right = (product.left(), product.right()) if both else nothing
     added = product.values.get("C", np.zeros_like(seen))
-    wanted = left @ right + added if expected is None else values_of(fragments["D"], expected, "expected")
+    made = left @ right + xor * left.shape[2] / 2 + added
+    wanted = made if expected is None else values_of(fragments["D"], expected, "expected")
     rest = wanted - left @ right
     allowed = _tolerance(fragments, product.values, np.abs(left) @ np.abs(right) + np.abs(wanted), seen, wanted)
     wraps = fragments["D"].type == "s32"
@@ -152,8 +167,8 @@ def blame(
     generator = np.random.default_rng(0)
     across, down = (generator.choice([-1.0, 1.0], shape) for shape in ((seen.shape[2], 2), (2, seen.shape[1])))
 
-    def explains(role: str, index: Array) -> bool:
-        """Whether D is what came out if each cell of an operand has the value of another one."""
+    def explains(role: str, index: Array, within: Array | None = None) -> bool:
+        """Whether D is what came out if each cell of an operand, maybe for some of D, has the value of another one."""
         values = sides[role].values
         moved = values.ravel()[index.ravel()].reshape(values.shape)
         if np.array_equal(moved, values):
@@ -169,6 +184,8 @@ def blame(
         else:
             one = product.left(**{role: moved})
             likely = equal(one @ (other @ across), 2 * allowed @ np.abs(across), (seen - rest) @ across)
+        if within is not None:
+            return bool(equal(np.where(within, one @ other + rest, wanted)).all())
         return bool(likely.all() and equal(one @ other + rest).all())
 
     wrong, tried, causes = int((~equal(wanted)).sum()), 0, []
@@ -178,6 +195,16 @@ def blame(
             tried += 1
             if explains(role, index):
                 causes.append(Cause(role, words))
+    # What only one of several warps has wrong is in its part of D.
+    apart = ~equal(wanted)
+    for warp, cells in enumerate(sides["D"].cells if wrong else ()):
+        within = np.zeros(seen.shape, bool)
+        within.flat[cells[cells >= 0]] = True
+        for role in roles if len(sides["D"].cells) > 1 and not apart[~within].any() else ():
+            for words, index in sides[role].moves_in(warp):
+                tried += 1
+                if explains(role, index, within):
+                    causes.append(Cause(role, words))
     if wrong and "C" in sides and equal(wanted - added).all():
         causes.append(Cause("C", "C were left out"))
     if wrong and both and "E" not in sides and (swapped := sides["A"].swapped(sides["B"])):
@@ -244,6 +271,15 @@ def values_of(fragment: Fragment, given: Any, name: str) -> Array:
         LanemapError: it has another shape, or numbers that the type lacks.
     """
     array, rule, row = np.asarray(given), fragment.sparsity, TYPES[fragment.type]
+    if array.dtype.kind == "V" and array.dtype.names is None:
+        # Numbers of ml_dtypes, or those of a file, which has their bits alone.
+        if array.dtype.type is not np.void:
+            array = array.astype(np.float64)
+        elif array.dtype.itemsize * 8 == max(row.container, 8):
+            array = array.view(f"u{array.dtype.itemsize}")
+            if fragment.type[0] == "s":
+                above = array.itemsize * 8 - row.bits
+                array = (array << above).view(f"i{array.itemsize}") >> above
     rows, cols = fragment.dimensions
     if fragment.role in ("A", "E"):
         cols = cols // rule.width * rule.fields * (rule.group if fragment.role == "A" else 1)

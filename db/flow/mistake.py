@@ -81,6 +81,17 @@ class Given:
                 )
                 yield f"{words}, and wrapped around", np.roll(grid.reshape(len(grid), -1), -by, axis=1)
 
+    def moves_in(self, warp: int) -> Iterator[tuple[str, Array]]:
+        """The exchanges of two lanes of one warp, as that warp alone has them."""
+        held = self.cells[warp] if warp < len(self.cells) else np.zeros((0, 0, 0), np.int64)
+        for one, other in combinations(range(len(held)), 2):
+            first, second = held[one], held[other]
+            if ((first >= 0) == (second >= 0)).all():
+                index = np.arange(self.values.size)
+                index[first[first >= 0]], index[second[second >= 0]] = second[second >= 0], first[first >= 0]
+                words = f"lanes {one} and {other} of {self.role} were exchanged in warp {warp} alone"
+                yield words, index.reshape(self.values.shape)
+
     def swapped(self, other: "Given") -> tuple[Array, Array] | None:
         """The values of both with the registers of each other, where both fill as many; else None."""
         if self.cells.shape != other.cells.shape or not self.cells.size or ((self.cells | other.cells) < 0).any():

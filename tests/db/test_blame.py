@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -288,6 +289,80 @@ def test_bits_stand_for_their_values(database):
     assert database.blame("m16n8k32 e4m3", np.tile(many.sum(axis=0), (16, 1)), a=one, b=many).right
 
 
+@pytest.mark.parametrize(
+    ("instruction", "type", "depth"),
+    [
+        ("m16n8k16 bf16", "bfloat16", 16),
+        ("m16n8k32 e4m3", "float8_e4m3fn", 32),
+        ("m16n8k32 e5m2", "float8_e5m2", 32),
+        ("m16n8k64 s4", "int4", 64),
+        ("m16n8k64 u4", "uint4", 64),
+    ],
+)
+def test_numbers_of_ml_dtypes_are_taken_as_arrays_and_from_files(database, tmp_path, instruction, type, depth):
+    """A file has only their bits, as numpy writes it."""
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(0 if type == "uint4" else -8, 8, size) for size in ((16, depth), (depth, 8)))
+    held = {name: x.astype(getattr(ml_dtypes, type)) for name, x in (("a", a), ("b", b))}
+    if type == "float8_e5m2":  # for which numpy writes a file that it cannot read
+        stored = held["a"].view("V1")
+    else:
+        np.save(tmp_path / "a.npy", held["a"])
+        stored = np.load(tmp_path / "a.npy")
+    assert stored.dtype.type is np.void
+    for given in (held["a"], stored):
+        assert database.blame(instruction, a @ b, a=given, b=held["b"]).right
+        named = [each.words for each in database.blame(instruction, swap(a, 0, 1, 2) @ b, a=given, b=held["b"]).causes]
+        assert "rows 1 and 2 of A were exchanged" in named
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", ["xor", "and"])
+def test_products_of_bits(database, operation):
+    """In registers 0 and 1 of A are rows 0 and 8, and what follows them."""
+    generator = np.random.default_rng(0)
+    a, b, c = (generator.integers(0, 2, size) for size in ((16, 128), (128, 8), (16, 8)))
+    name = f"mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.{operation}.popc"
+
+    def product(a, b):
+        pairs = a[:, :, None] ^ b if operation == "xor" else a[:, :, None] & b
+        return pairs.sum(axis=1) + c
+
+    assert database.blame(name, product(a, b), a=a, b=b, c=c).right
+    for role, wrong in (("A", product(np.roll(a, 8, 0), b)), ("B", product(a, swap(b, 0, 3, 70)))):
+        named = [each.words for each in database.blame(name, wrong, a=a, b=b, c=c).causes]
+        expected = {"A": "registers 0 and 1 of A were exchanged", "B": "rows 3 and 70 of B were exchanged"}[role]
+        assert expected in named
+    other = product(a, b) + 1
+    assert not database.blame(name, other, a=a, b=b, c=c).causes
+
+
+@pytest.mark.parametrize("role", "ABCD")
+def test_two_lanes_of_one_warp_of_a_tile(database, role):
+    """Other warps that hold the same have it right."""
+    generator = np.random.default_rng("ABCD".index(role))
+    simulated = Simulated(database, "m16n8k16 f16 in a tile", generator)
+    fragment, result = simulated.fragments[role], simulated.fragments["D"]
+    right = simulated.product(simulated.values)
+    warp, (one, other) = int(generator.integers(4)), sorted(generator.permutation(32)[:2].tolist())
+    matrix = right if role == "D" else simulated.values[role]
+    mine = fragment.table["lane"] // 32 == warp
+    order = np.arange(fragment.threads)
+    order[[32 * warp + one, 32 * warp + other]] = order[[32 * warp + other, 32 * warp + one]]
+    held, changed = simulated.registers(role, matrix)[order], matrix.copy()
+    table = fragment.table[mine]
+    changed[0, table["row"], table["col"]] = held[table["lane"], table["reg"], table["slot"]]
+    actual = changed
+    if role != "D":
+        whole, actual = simulated.product({**simulated.values, role: changed}), right.copy()
+        own = result.table[result.table["lane"] // 32 == warp]
+        actual[0, own["row"], own["col"]] = whole[0, own["row"], own["col"]]
+    words = f"lanes {one} and {other} of {role} were exchanged in warp {warp} alone"
+    named = [cause.words for cause in simulated.blame(database, actual).causes]
+    assert words in named
+    assert all("alone" in each or role == "D" for each in named)
+
+
 def test_whole_operands(database):
     generator = np.random.default_rng(0)
     a, b, c = (generator.integers(-8, 8, (8, size)) for size in (16, 8, 8))
@@ -336,7 +411,13 @@ GOOD = {"actual": np.zeros((16, 8)), "a": np.ones((16, 16)), "b": np.ones((16, 8
         ("m16n8k16 f16", {"accumulator": "s32"}, "no accumulator s32: there is f32 or f16"),
         ("m8n8k16 s8", {"actual": np.zeros((8, 8)), "a": np.full((8, 16), 200)}, "A has 200, which is no value of s8"),
         ("m8n8k16 s8", {"actual": np.zeros((8, 8)), "a": np.full((8, 16), 0.5)}, "A has 0.5, which is no value of s8"),
-        ("m8n8k128 b1", {"actual": np.zeros((8, 8)), "a": np.ones((8, 128)), "b": np.ones((128, 8))}, "xor or and"),
+        (
+            "m8n8k128 b1",
+            {"actual": np.zeros((8, 8)), "a": np.ones((8, 128)), "b": np.ones((128, 8))},
+            "name the mnemonic",
+        ),
+        ("m16n8k16 f16", {"a": np.zeros((16, 16), "V3")}, "A is 16 x 16 of |V3: .* takes an array of numbers"),
+        ("m16n8k16 f16", {"a": np.zeros((16, 16), [("x", "f4")])}, "takes an array of numbers"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(database, instruction, change, words):
