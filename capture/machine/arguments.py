@@ -75,6 +75,11 @@ class Argument:
         return prod(self.shape) * self.bits // 8
 
     @property
+    def count(self) -> int:
+        """How many origins its elements have: those of fewer bits than a byte another one each, of it alone."""
+        return prod(self.shape) * (1 if self.bits >= 8 else 2) if self.pointer else 0
+
+    @property
     def origins(self) -> Array:
         """The origin of each byte: the element that it is a part of, or the first of those in it."""
         return self.first + np.arange(self.size) * 8 // self.bits
@@ -273,7 +278,7 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
             low, high = (0, 2) if argument.type in _INTEGERS else values.integers(argument.type)
             array = random.integers(low, high, argument.shape, endpoint=True).astype("f8")
         found.append(replace(argument, name=name, array=array, first=first))
-        first += prod(argument.shape) * argument.pointer
+        first += argument.count
     return found
 
 

@@ -74,8 +74,9 @@ def _logic(machine: Machine, instruction: Statement, function: Function) -> Step
                 if source.origin is None:
                     continue
                 flipped = [value ^ full if place == number else value for place, value in enumerate(values)]
-                depends = np.ascontiguousarray(compute(flipped) ^ bits).view("u1").reshape(machine.threads, -1) != 0
-                origin = merged(origin, np.where(depends, source.origin, NONE))
+                kept = np.ascontiguousarray(compute(flipped) ^ bits).view("u1").reshape(machine.threads, -1)
+                own = source.origin if machine.tape.shares is None else machine.tape.masked(source.origin, kept)
+                origin = merged(origin, np.where(kept != 0, own, NONE))
         if found_set is not None and other is not None:
             combine = np.logical_or if "or" in instruction.parts else np.logical_and
             found_set.put(combine(bits != 0, other[0].bits ^ other[1]), unset([*sources, other[0]]), group)
@@ -98,7 +99,7 @@ def _shift(machine: Machine, instruction: Statement, function: Function) -> Step
         moved = numbers << within if left else numbers >> within
         rest = np.where(numbers < 0, -1, 0).astype(numbers.dtype) if type_[0] == "s" else numbers ^ numbers
         bits = to_bits(type_, np.where(by < width, moved, rest))
-        result.put(bits, shifted(value.origin, value.bits, by if left else -by), group)
+        result.put(bits, shifted(value.origin, value.bits, by if left else -by, machine.tape), group)
 
     return step
 
@@ -126,7 +127,7 @@ def _extract(machine: Machine, instruction: Statement, function: Function) -> St
         if origin is not None:
             byte = 8 * np.arange(width // 8)
             field = (byte + 8 > first[:, None]) & (byte < (first + count)[:, None])
-            origin = shifted(np.where(field, origin, NONE).astype(np.int32), unsigned, -first)
+            origin = shifted(np.where(field, origin, NONE).astype(np.int32), unsigned, -first, machine.tape)
         result.put(to_bits(type_, found), origin, group)
 
     return step
@@ -150,7 +151,7 @@ def _insert(machine: Machine, instruction: Statement, function: Function) -> Ste
         if field.origin is not None or base.origin is not None:
             byte = mask.view("u1").reshape(machine.threads, -1)
             zeros = np.zeros(byte.shape, np.int32)
-            moved = shifted(field.origin, field.bits, first)
+            moved = shifted(field.origin, field.bits, first, machine.tape)
             kept = zeros if base.origin is None else np.where(byte == 0xFF, NONE, base.origin)
             origin = merged(kept, zeros if moved is None else np.where(byte == 0, NONE, moved))
         result.put(bits.astype(kind), origin, group)
@@ -197,7 +198,7 @@ def _funnel(machine: Machine, instruction: Statement, function: Function) -> Ste
         if low.origin is not None or high.origin is not None:
             zeros = np.zeros((machine.threads, 4), np.int32)
             every = np.concatenate([zeros if each.origin is None else each.origin for each in (low, high)], axis=1)
-            moved = shifted(every, both, by.astype("i8") if left else -by.astype("i8"))
+            moved = shifted(every, both, by.astype("i8") if left else -by.astype("i8"), machine.tape)
             origin = None if moved is None else moved[:, 4:] if left else moved[:, :4]
         result.put(bits, origin, group)
 

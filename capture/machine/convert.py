@@ -205,7 +205,11 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
         numbers = limited(instruction, narrow_values(type_)[codes], to)
         origin = None
         if source.origin is not None:
-            halves = source.origin[:, [0, 0]] if packed == 4 else source.origin[:, :2]
+            halves = source.origin[:, :2]
+            if packed == 4:
+                both = source.origin[:, :1]
+                alone = np.concatenate([machine.tape.alone(both), machine.tape.alone(both + 1)], axis=1)
+                halves = np.where(machine.tape.alone(both) > 0, alone, both)
             origin = np.repeat(halves, 2, axis=1)
         result.put(to_bits(to, numbers), origin, group)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -70,12 +69,12 @@ class Labelling:
             np.full(tape.starts[-1], ANY, np.int16), np.full((tape.starts[-1], self.axes), ANY, np.int32)
         )
         for number, argument in enumerate(self.arguments):
-            at = slice(argument.first, argument.first + prod(argument.shape))
-            self.known.array[at] = number
+            self.known.array[argument.first : argument.first + argument.count] = number
             places = np.indices(argument.shape, np.int32).reshape(len(argument.shape), -1)
             if argument.name in chosen:  # elements of a sparse matrix are called by their place in it
                 places[1] = chosen[argument.name].reshape(-1)
-            self.known.place[at, : len(argument.shape)] = places.T
+            places = np.tile(places, argument.count // places.shape[1])
+            self.known.place[argument.first : argument.first + argument.count, : len(argument.shape)] = places.T
 
     def labels(self, ids: Array) -> Labels:
         """The labels of origins."""

@@ -101,8 +101,8 @@ def origins(machine: Machine, registers: Sequence[Register], threads: Array, slo
             found[:, :, number] = register.origin[threads]
     if slots > width:
         each = found[..., None] + np.arange(slots // width, dtype=np.int32)
-        element = (found > 0) & (found < machine.tape.starts[0])
-        return np.where(element[..., None], each, found[..., None]).reshape(len(threads), -1)
+        several = machine.tape.alone(found) != 0
+        return np.where(several[..., None], each, found[..., None]).reshape(len(threads), -1)
     return whole(found.reshape(-1, width // slots)).reshape(len(threads), -1)
 
 

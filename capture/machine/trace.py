@@ -38,7 +38,7 @@ from .parse import Function, Module, Statement, parse
 from .report import FAULTS, Trace
 from .schedule import Dimensions, Job, Launch, Log, Machine, Step, Unknown
 from .tensor import Layouts
-from .values import NONE, UNSET, Execution, Tape, whole
+from .values import MIXED, NONE, UNSET, Execution, Tape, whole
 
 #: Threads that run at once, if that is not less than a block.
 _TOGETHER = 4096
@@ -125,7 +125,7 @@ def trace(
     places = {argument.name: place for argument, place in zip(arrays, symbols.places, strict=True)}
     maps = [given_arguments.tensor_map(argument, by_name, places) for argument in given if argument.map]
     launch = Launch(grid, block, shared, given_arguments.packed(given, function.parameters, places), maps)
-    tape, log = Tape(1 + sum(prod(argument.shape) for argument in arrays)), Log()
+    tape, log = Tape(1 + sum(argument.count for argument in arrays), _alone(arrays)), Log()
     together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block), 1)
     unknown: dict[str, str] = {}
     job = Job(module, function, launch, globe, symbols.named, tape, log, layouts, bind)
@@ -155,6 +155,18 @@ def trace(
     )
     counts = _counts(tape, log, prod(block), time.perf_counter() - started)
     return Trace(function.name, tuple(findings), tuple(notes), values, counts, conflicts, checked, judge, file)
+
+
+def _alone(arrays: Sequence[Argument]) -> Array | None:
+    """Of each element that shares a byte, by its origin, that of it alone; MIXED where that is not followed."""
+    if all(argument.bits >= 8 for argument in arrays):
+        return None
+    found = np.zeros(1 + sum(argument.count for argument in arrays), np.int32)
+    for argument in arrays:
+        if argument.bits < 8:
+            at = argument.first + np.arange(argument.count // 2)
+            found[at] = at + len(at) if argument.bits == 4 else MIXED
+    return found
 
 
 def _with_metadata(
@@ -266,7 +278,11 @@ def _output(
     argument = next(each for each in judge.arguments if each.name == name)
     data, origin = after[name]
     number = judge.names.index(name)
-    ids = whole(origin.reshape(-1, argument.bits // 8)) if argument.bits >= 8 else origin
+    if argument.bits >= 8:
+        ids = whole(origin.reshape(-1, argument.bits // 8))
+    else:  # of those that share a byte only the first has its origin
+        place, bit = np.divmod(np.arange(prod(argument.shape)) * argument.bits, 8)
+        ids = np.where((bit == 0) | (origin[place] < 0), origin[place], MIXED)
     found = []
     unset = ids == UNSET
     if unset.any():

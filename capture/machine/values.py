@@ -2,7 +2,8 @@
 
 An origin is a number: of an element of an argument, or of a node, which is a value that was computed from several of
 them. Elements come first, counted through all arguments from 1; nodes follow. Moving bytes and converting a number
-keep the origin; what has an origin and what has none make the one that there is.
+keep the origin; what has an origin and what has none make the one that there is. The origin of a byte of two elements
+of 4 bits is that of the lower one, and the next one is the upper one; what is left of one of them has another origin.
 """
 
 from __future__ import annotations
@@ -147,10 +148,11 @@ def merged(first: Array, second: Array) -> Array:
     return np.where(first == NONE, second, np.where(second == NONE, first, both)).astype(np.int32)
 
 
-def shifted(origin: Array | None, bits: Array, by: Array) -> Array | None:
+def shifted(origin: Array | None, bits: Array, by: Array, tape: Tape) -> Array | None:
     """Origins of the bytes of registers after a shift to the left. A byte of parts of two comes from those that count.
 
-    ``bits`` is what is shifted: a part that is zero counts only where both are, and then the larger one does.
+    ``bits`` is what is shifted: a part that is zero counts only where both are, and then the larger one does. By 4 bits
+    elements of 4 bits become neighbours of others, which is followed where they were so in memory.
     """
     if origin is None:
         return None
@@ -170,6 +172,12 @@ def shifted(origin: Array | None, bits: Array, by: Array) -> Array | None:
     main = np.where(by[:, None] > 0, whole_bytes, low)
     one = np.where(neither, main, np.where(uses_high, whole_bytes, low))
     cut = np.where(uses_high & uses_low, merged(whole_bytes, low), one)
+    if tape.shares is not None:
+        lower, upper = tape.alone(low), tape.alone(whole_bytes)
+        pair = (lower > 0) & ((whole_bytes == low + 2) | (whole_bytes == NONE))
+        first = (upper > 0) & (low == NONE) & (tape.alone(whole_bytes - 1) > 0)
+        near = np.where(pair, low + 1, np.where(first, whole_bytes - 1, MIXED))
+        cut = np.where((lower == 0) & (upper == 0), cut, np.where(rest == 4, near, MIXED))
     return np.where(rest == 0, whole_bytes, cut).astype(np.int32)
 
 
@@ -278,10 +286,14 @@ class Execution(NamedTuple):
 
 
 class Tape:
-    """What was computed from what. Node n of event e has the number ``starts[e]`` + n."""
+    """What was computed from what. Node n of event e has the number ``starts[e]`` + n.
 
-    def __init__(self, first: int) -> None:
-        self.starts = [first]
+    ``shares`` has for each element that shares a byte the origin of it alone, MIXED where that is not followed, and 0
+    for all others; None where none does.
+    """
+
+    def __init__(self, first: int, shares: Array | None = None) -> None:
+        self.starts, self.shares = [first], shares
         self.events: list[Join | Execution] = []
 
     def add(self, event: Join | Execution, count: int) -> Array:
@@ -290,6 +302,18 @@ class Tape:
         self.events.append(event)
         self.starts.append(first + count)
         return np.arange(first, first + count, dtype=np.int32)
+
+    def alone(self, origin: Array) -> Array:
+        """The origins of the first elements of bytes alone, 0 where a byte is not of several."""
+        if self.shares is None:
+            return np.zeros_like(origin)
+        return self.shares[np.where((origin > 0) & (origin < len(self.shares)), origin, 0)]
+
+    def masked(self, origin: Array, kept: Array) -> Array:
+        """Origins of bytes of which only some bits are left."""
+        first = self.alone(origin)
+        part = np.where(kept & 0xF0 == 0, first, np.where(kept & 0x0F == 0, self.alone(origin + 1), MIXED))
+        return np.where((first == 0) | (kept == 0xFF), origin, np.where(first > 0, part, MIXED)).astype(np.int32)
 
     def event(self, node: int) -> tuple[Join | Execution, int]:
         """The event of a node, and which of its nodes it is."""
