@@ -5,8 +5,8 @@ import inspect
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         progress(done, count)
         others, parts = (os.cpu_count() or 1) - 1, range(0, count, _PART)
         write_part = partial(_Pages.write, folder=new_folder)
-        with Processes(lambda: nullcontext(_Pages(Database(database.location))), write_part, parts, others) as beside:
+        with Processes(pages.beside, write_part, parts, others) as beside:
             for _, written in beside.results(pages):
                 done += written
                 progress(done, count)
@@ -63,6 +63,9 @@ class _Pages:
         with database.reader.snapshot():
             self.digest = database.digest()
             self.known = database.survey()
+            for there in self.known.fragments.values():
+                for fragment in there.values():
+                    _ = fragment.packed  # reads it: a forked process has no connection to read it with
         self.same = _same(self.known)
         self.database = database
         self.every: list[tuple[Page, str, Callable[[Context], Any]]] = [
@@ -75,6 +78,12 @@ class _Pages:
         self.every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
         self.there = frozenset(page for page, _, _ in self.every)
         gc.freeze()  # looking through all that is kept would take half of the time
+
+    @contextmanager
+    def beside(self) -> Iterator["_Pages"]:
+        """The same in a forked process, which opens the database again."""
+        with Database(self.database.location) as self.database:
+            yield self
 
     def write(self, start: int, folder: Path) -> int:
         """Write a part of the pages, and say how many those are."""

@@ -39,6 +39,7 @@ from ...db.errors import refusal
 from ...db.flow import recipe, reduction
 from ...db.render import formulas, notation, report
 from ...db.render.facts import selector
+from ...db.rows import report as written
 from ...db.text import but_for_n, grouped, printable
 from ..options import Format, extents, integer
 from . import guide, work
@@ -274,7 +275,7 @@ def operand(
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows and not fragment.tile else "",
         "narrower": survey.narrower.get(key, ()) if links.static else (),
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
-        "reductions": remembered(_reductions, (like, key, fragment.source), fragment) if rows else [],
+        "reductions": remembered(_reductions, (like, fragment.vendor), fragment) if rows else [],
         "formulas": [*filter(None, ((not fragment.tiling and fragment.citation.formula) or there, back))],
         "recipes": remembered(_recipes, (alike(atom), key, fragment.source), at.database, atom) if rows else [],
         "feeds": remembered(_feeds, (ref(survey), alike(atom)), survey, atom) if rows and key.role == "D" else [],
@@ -301,11 +302,12 @@ def _notations(fragment: Fragment) -> list[dict[str, Any]]:
 
 
 def _reductions(fragment: Fragment) -> list[str]:
-    """How lanes reduce its rows and its columns, where they hold it."""
+    """How lanes reduce its rows and its columns, where they hold it; its name and source are on the page already."""
     texts = []
     for along in () if fragment.tile else reduction.ALONG:
         with suppress(LanemapError):
-            texts.append(str(reduction.reduction(fragment, along)))
+            found = reduction.reduction(fragment, along)
+            texts.append(written([f"each {found.word}: {found.verdict}", *found.details()]))
     return [text for text in texts if len(text) <= _TEXT]
 
 

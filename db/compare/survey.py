@@ -106,16 +106,17 @@ class Survey:
 
     @cached_property
     def narrower(self) -> Mapping[Key, Sequence[Key]]:
-        """The operands in memory whose columns are the first of a wider one's, by the widest, in the same words.
+        """The operands that differ from a wider one in N alone and are its first columns, by the widest.
 
-        They differ from it in N alone, the same is known of them, and from the same sources.
+        They lie in the same words of memory, or are not counted by N and in the same registers. The same is known of
+        them, from the same sources.
         """
 
         def alike(key: Key) -> tuple[object, ...]:
             having = frozenset((name, its.has_rows) for name, its in self.fragments[key].items())
             return key._replace(shape=re.sub(r"n\d+", "n", key.shape)), self.known[key], having
 
-        groups = grouped((key for key in self.fragments if self.shown(key).tile), alike)
+        groups = grouped((key for key in self.fragments if self.shown(key).tile or "n" not in key.axes), alike)
         by_width = (sorted(keys, key=lambda key: naturally(key.shape)) for keys in groups.values())
         return {wide: [key for key in keys if self._begins(key, wide)] for *keys, wide in by_width}
 

@@ -1,8 +1,9 @@
 """Who shares a row or a column of an operand, and how lanes reduce it, as softmax and the amax of scales need it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial, reduce
+from operator import attrgetter
 
 import numpy as np
 
@@ -52,10 +53,14 @@ class Reduction(Told):
         """What it takes, in a few words."""
         if self.masks is None or self.values is None:
             return "no butterfly of shuffles"
-        words = _WORDS[self.along]
-        several = f" of each of {len(self.values)} {words}s" * (len(self.values) > 1)
+        several = f" of each of {len(self.values)} {self.word}s" * (len(self.values) > 1)
         shuffles = counted(len(self.masks), "shuffle") + several if self.masks else "no shuffle"
         return shuffles + f", then shared memory between {self._group}s" * bool(self.warps)
+
+    @property
+    def word(self) -> str:
+        """What a row, or a column, is called."""
+        return _WORDS[self.along]
 
     @property
     def _group(self) -> str:
@@ -80,9 +85,12 @@ class Reduction(Told):
 
     def parts(self) -> Iterator[str | Rows]:
         """The verdict, the registers of each value, the masks, what warps share, and the lines of lanes."""
-        name, word = str(self.fragment), _WORDS[self.along]
-        yield f"{name} along each {word}: {self.verdict}"
+        yield f"{self.fragment} along each {self.word}: {self.verdict}"
         yield f"source: {self.fragment.source}"
+        yield from self.details()
+
+    def details(self) -> Iterator[str | Rows]:
+        """All of these but the name, the verdict and the source."""
         if self.masks is None or self.values is None:
             yield f"why:    {self.reason}"
             yield self._holders()
@@ -94,7 +102,7 @@ class Reduction(Told):
             yield f"copies: masks {', '.join(map(str, self.copies))} reach the same elements again: leave them out"
         for parts, lines in self.warps.items():
             shared = ", ".join(" or ".join(map(str, part)) for part in parts)
-            yield f"{self._group}s:  {shared} share {word}{'s' * (len(lines) > 1)} {self._listed(lines)}"
+            yield f"{self._group}s:  {shared} share {self.word}{'s' * (len(lines) > 1)} {self._listed(lines)}"
         yield self._combined()
         yield self._holders()
 
@@ -142,6 +150,25 @@ def reduction(fragment: Fragment, along: str = "row") -> Reduction:
     windows = bool((table["col"] < table["col_last"]).any())
     if windows and along == "col":
         raise LanemapError(f"metadata chooses the columns of {fragment}: reduce it along row")
+    return replace(_reduced(_Layout(_DECISIVE(fragment), fragment), along), fragment=fragment)
+
+
+_DECISIVE = attrgetter(*"digest dimensions threads group registers slots computations".split())
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A fragment, and what decides how it is reduced, whatever it is called."""
+
+    decisive: tuple[object, ...]
+    fragment: Fragment = field(compare=False)
+
+
+@lru_cache(16)
+def _reduced(layout: _Layout, along: str) -> Reduction:
+    """The reduction of one fragment of a layout. Others share it: never change it."""
+    fragment, table = layout.fragment, layout.fragment.table
+    windows = bool((table["col"] < table["col_last"]).any())
     rows, cols = fragment.dimensions
     computation = table["computation"].astype(np.int64) - 1
     line = computation * fragment.ranges[along].stop + table[along]

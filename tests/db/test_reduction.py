@@ -165,6 +165,20 @@ def test_what_lanes_hold_twice_is_not_added_twice():
     assert "masks 16 reach the same elements again" in str(found)
 
 
+@pytest.mark.parametrize("along", ALONG)
+def test_of_one_layout_each_fragment_answers_under_its_own_name(database, along):
+    """And of one with a group of another size not even the same."""
+    first, second = (database.fragment("m16n8k16", type, "A") for type in ("f16", "bf16"))
+    for fragment in (first, second, replace(second, source="ours")):
+        found = reduction(fragment, along)
+        assert found.fragment is fragment
+        assert str(found).startswith(f"{fragment} along each")
+        assert f"source: {fragment.source}\n" in str(found)
+    assert reduction(replace(first, threads=64), along).line.tolist() == reduction(first, along).line.tolist()
+    moved = replace(first, elements=first.table[first.table["lane"] < 16])
+    assert str(reduction(moved, along)) != str(reduction(first, along))
+
+
 def test_registers_of_other_rows_in_some_lanes_are_said_and_listed():
     table = D.table.copy()
     table["reg"] = np.where(table["lane"] == 9, (table["reg"] + 2) % 4 ^ (table["reg"] & 1), table["reg"])
