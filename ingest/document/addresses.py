@@ -51,6 +51,12 @@ def by_row(text: str, shape: str) -> int:
     return each if each * 4 == cols and _SHARED.search(part) and _ONE_EACH.search(text) else 0
 
 
+def by_four(text: str) -> dict[str, bool]:
+    """Of movmatrix, for A and D as far as words say it: whether four threads share a column, and not a row."""
+    of = {("input", "a"): "A", ("result", "d"): "D"}
+    return {of[held]: axis == "column" for axis, *pair in _TURNED.findall(text) if (held := (*pair,)) in of}
+
+
 def is_transposed(text: str) -> bool:
     """Whether the words say what ``.trans`` does."""
     return bool(_TRANSPOSED.search(text))
@@ -65,6 +71,11 @@ _IN_ORDER = re.compile(
 _SHARED = re.compile(
     r"\bgroup\sof\sfour\sthreads\s(?:load|store)s\san\sentire\srow\sof\sthe\smatrix\b"
     r"|\b[Aa]n\sentire\srow\sof\sthe\smatrix\scan\sbe\sloaded\sby\sa\sgroup\sof\sfour\sconsecutive\sand\saligned\sthreads\b"
+)
+_TURNED = re.compile(
+    r"\b[Ee]ach\sthread\sin\sa\swarp\sholds\sa\sfragment\sof\sa\s(row|column)\sof\sthe\s(input|result)\smatrix,\swith\s"
+    r"thread\s0\sholding\sthe\sfirst\sfragment\sin\sregister\s(\w),\sand\sso\son\.\s"
+    r"A\sgroup\sof\sfour\sthreads\sholds\san\sentire\s\1\sof\sthe\s\2\smatrix\b"
 )
 _ONE_EACH = re.compile(r"\b[Ee]ach\scomponent\s(?:\w+\s){1,5}holds\sa\sfragment\sfrom\sthe\scorresponding\smatrix\b")
 _TRANSPOSED = re.compile(r"\.trans\sindicates\sthat\sthe\smatrix\sis\s(?:load|stor)ed\sin\scolumn-major\sformat\b")

@@ -6,7 +6,7 @@ of the document.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...db.isa.instructions import WARP, computations, dimensions, instruction
 from ...db.isa.types import TYPES
 from ...db.layout.formula import FormulaError
 from .. import catalogue
-from .addresses import by_row, is_transposed, rows_addressed
+from .addresses import by_four, by_row, is_transposed, rows_addressed
 from .blocks import NUMBER, bits, number, types
 from .formulas import read
 from .sections import Kind, Remarks, Section, Subject
@@ -64,12 +64,28 @@ class FragmentSection:
                 named.setdefault((form.shape, form.a, trans), []).append(form.qualifiers or "")
         for (shape, type_, trans), qualifiers in named.items():
             if count := by_row(text, shape):
-                axes = ("col", "row") if trans else ("row", "col")
-                formula = f"{axes[0]} = %laneid / 4\n{axes[1]} = (%laneid % 4) * {count} + i % {count}\n"
-                formula += f"computation = (i / {count}) + 1"
-                stated = {"line": self.place.heading.line, "roles": ["r"], "types": [type_], "shape": shape}
-                stated["qualifiers"] = [*dict.fromkeys(qualifiers)]
-                yield stated | {"formula": formula, "mended": "put into a formula: the section says it in words"}
+                yield self._in_fours("r", shape, type_, count, qualifiers, turned=trans)
+
+    def _turned(self) -> Iterator[catalogue.Entry]:
+        """What threads hold of the matrix that movmatrix turns, and of the result."""
+        held = by_four(self.place.text)
+        for role in sorted({"A", "D"} - {*held}):
+            self._untitled(f"the words do not say what threads hold of {role}")
+        for form in forms(self.subject.instruction):
+            for role, turned in held.items():
+                count = dimensions(form.shape, role, form.name)[not turned] // 4
+                yield self._in_fours(role, form.shape, form.a, count, [form.qualifiers or ""], turned=turned)
+
+    def _in_fours(
+        self, role: str, shape: str, type_: str, count: int, qualifiers: Iterable[str], *, turned: bool
+    ) -> catalogue.Entry:
+        """A layout of which four threads share a row, or a column, each with so many elements next to each other."""
+        axes = ("col", "row") if turned else ("row", "col")
+        formula = f"{axes[0]} = %laneid / 4\n{axes[1]} = (%laneid % 4) * {count} + i % {count}\n"
+        stated = {"line": self.place.heading.line, "roles": [role], "types": [type_], "shape": shape}
+        stated["qualifiers"] = [*dict.fromkeys(qualifiers)]
+        stated["formula"] = formula + f"computation = (i / {count}) + 1"
+        return stated | {"mended": "put into a formula: the section says it in words"}
 
     def _addresses(self) -> Iterator[catalogue.Entry]:
         """The addresses of the rows of each matrix that a move has in the types that the section names."""
@@ -94,8 +110,11 @@ class FragmentSection:
 
     def _entries(self) -> Iterator[catalogue.Entry]:
         if not instruction(self.subject.instruction).multiplies:
-            yield from self._moved()
-            yield from self._addresses()
+            if self.subject.instruction == "movmatrix":
+                yield from self._turned()
+            else:
+                yield from self._moved()
+                yield from self._addresses()
             return
         before, *stated = operands(self.place.blocks)
         for formula in chain.from_iterable(layout.formula for layout in before.layouts):

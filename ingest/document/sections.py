@@ -123,7 +123,7 @@ _FRAGMENTS = re.compile(
     r"(?:\.sync)?\W{0,6}(?P<shape>m\d{1,3}n\d{1,3}k\d{1,3})\b",
     re.IGNORECASE,
 )
-_MOVE = re.compile(r"\binstruction\W{1,4}(ldmatrix|stmatrix)\W{0,3}$")
+_MOVE = re.compile(r"\binstruction\W{1,4}(ldmatrix|stmatrix|movmatrix)\W{0,3}$")
 _DRAWING = re.compile(
     r"\b(?:wmma|wgmma|ldmatrix|stmatrix|movmatrix|tcgen05)|warpgroup|matrix fragments?\b|block scaling\b", re.IGNORECASE
 )

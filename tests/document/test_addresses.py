@@ -91,6 +91,42 @@ def test_other_words_of_what_a_thread_holds_are_not_believed(before, after, lost
     assert held(WORDS.replace(before, after)) == {names for names in whole if not lost & {*names}} != whole
 
 
+TURNED = """\
+# 7.6.3. Warp-level matrix transpose instruction: `movmatrix`
+
+Each thread in a warp holds a fragment of a row of the input matrix, with thread 0 holding the first fragment in
+register `a`, and so on. A group of four threads holds an entire row of the input matrix.
+
+Each thread in a warp holds a fragment of a column of the result matrix, with thread 0 holding the first fragment in
+register `d`, and so on. A group of four threads holds an entire column of the result matrix.
+"""
+
+
+def test_what_is_turned_is_read_as_it_is_printed(reading, printed):
+    found = reading(TURNED, file="page.md")
+    assert found.complete
+    assert [fragment.role for fragment in found.source.fragments] == ["A", "D"]
+    assert all(fragment.digest == printed[fragment.key].digest for fragment in found.source.fragments)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        ("entire row", "entire column", "A"),
+        ("first fragment in\nregister `d`", "last fragment in\nregister `d`", "D"),
+        ("register `a`", "register `d`", "A"),
+        ("of four threads holds an entire column", "of eight threads holds an entire column", "D"),
+    ],
+)
+def test_other_words_of_what_is_turned_are_reported(before, after, lost, reading):
+    assert before in TURNED
+    found = reading(TURNED.replace(before, after), file="page.md")
+    assert [remark.reason for remark in found.remarks if remark.kind is Kind.UNREAD] == [
+        f"the words do not say what threads hold of {lost}"
+    ]
+    assert lost not in {fragment.role for fragment in found.source.fragments}
+
+
 @pytest.mark.parametrize("number", ["x1", "x2", "x4"])
 def test_a_lost_row_is_reported_and_costs_only_its_own(number, reading):
     lines = PAGE.splitlines(keepends=True)
