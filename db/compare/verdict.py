@@ -284,7 +284,8 @@ class _Together:
     def _alike(self, axis: str, form: Form) -> Sequence[Permutation] | None:
         """The permutations of an axis that a form has in common, if all that counts it comes from one source."""
         sharing = self._sharing(axis, form, {result.key for result in self.results})
-        return self._shared(axis, sharing) if len({*map(_sources, sharing)}) == 1 else None
+        sources = {tuple(side and side.source for side in (one.left, one.right)) for one in sharing}
+        return self._shared(axis, sharing) if len(sources) == 1 else None
 
     def _unmoved(self, axis: str, result: Result) -> Sequence[Permutation] | None:
         """Without renumbering an operand is right whatever the others are."""
@@ -322,10 +323,6 @@ class _Together:
             torn = orders and not all(windows.possible(one, sparse, orders[0]) for one in chosen)
             self._common[asked] = None if torn else orders
         return self._common[asked]
-
-
-def _sources(result: Result) -> Sequence[str | None]:
-    return tuple(side.source if side else None for side in (result.left, result.right))
 
 
 def common_permutations(axis: str, members: Sequence[Result], differ: Differ) -> Sequence[Permutation] | None:

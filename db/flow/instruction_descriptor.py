@@ -90,7 +90,8 @@ class InstructionDescriptor(Told):
         said = [f"bit{'s' * (len(reserved) > 1)} {spans(reserved)} must be 0"] if reserved else []
         for field, number in self.numbers():
             if not field.meaning(number):
-                said.append(f"{field.name} is {number}: it must be {_choices(field)}")
+                choices = " or ".join(f"{number} ({names})" for names, number in field.values.items())
+                said.append(f"{field.name} is {number}: it must be {choices}")
             elif field.name in ("M", "N") and not number:
                 said.append(f"{field.name} is 0")
         return said
@@ -113,10 +114,6 @@ class InstructionDescriptor(Told):
         yield f"instruction descriptor of tcgen05.mma kind::{self.kind}: 0x{self.word:08x}"
         yield self.verdict
         yield self.rows()
-
-
-def _choices(field: Field) -> str:
-    return " or ".join(f"{number} ({names})" for names, number in field.values.items())
 
 
 def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
@@ -153,7 +150,8 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
     roles = [role for role in "dab" if role in known]
     if not {"m", "n"} <= given.keys() or len(types) != len(roles):
         of = " and ".join(", ".join(roles).upper().rsplit(", ", 1))
-        raise LanemapError(f"name the shape and the types of {of}, as in m128n256 {_example(known, roles)}")
+        example = " ".join(next(iter(known[role].values)) for role in roles)
+        raise LanemapError(f"name the shape and the types of {of}, as in m128n256 {example}")
     given |= dict(zip(roles, types, strict=True))
     if "k" in given:
         given["k"] = f"{'sparse' if given.get('sparse') == 'yes' else 'dense'} {given['k']}"
@@ -166,7 +164,3 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
         chosen = field.number(given[name]) if name in given else least
         number |= sum((chosen >> at & 1) << bit for at, bit in enumerate(field.bits))
     return InstructionDescriptor(kind, number)
-
-
-def _example(known: Mapping[str, Field], roles: Sequence[str]) -> str:
-    return " ".join(next(iter(known[role].values)) for role in roles)
