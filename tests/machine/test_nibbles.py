@@ -1,6 +1,11 @@
 """Numbers of 4 bits, two in a byte, are followed through what takes them apart."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanemap.capture.machine.values import MIXED, NONE, Tape, shifted
 
 ARGUMENTS = ["A=f16[16,16]", "B={}[8,16]", "C=f32[16,8]"]
 FORMULA = "C[m,n] = A[m,k] B[n,k]"
@@ -65,3 +70,62 @@ def test_a_matrix_of_4_bits_is_an_output(database, change):
     if not found.ok:
         assert "C: " in found.text()
         assert "elements are wrong" in found.text()
+
+
+#: Elements of 4 bits of one argument, whose origins begin with 1.
+COUNT = 24
+
+
+@pytest.fixture(scope="module")
+def tape():
+    shares = np.zeros(1 + 2 * COUNT, np.int32)
+    shares[1 : 1 + COUNT] = 1 + COUNT + np.arange(COUNT)
+    return Tape(len(shares), shares)
+
+
+#: The lower elements of the bytes of a register, which may be neighbours in memory; 0 where a byte is of none.
+BYTES = st.one_of(
+    st.integers(1, COUNT - 8).map(lambda first: [first, first + 2, first + 4, first + 6]),
+    st.lists(st.integers(0, COUNT - 1), min_size=4, max_size=4),
+)
+
+
+def elements(origin):
+    """The element that each half of each byte is of, as an origin says it; None where it says nothing."""
+    found = []
+    for each in origin.tolist():
+        alone = each > COUNT
+        one = [{each - COUNT}, {each - COUNT}] if alone else [{each}, {each + 1}]
+        found += [None, None] if each == MIXED else [set(), set()] if each == NONE else one
+    return found
+
+
+@given(first=BYTES, by=st.integers(-31, 31), number=st.integers(0, 2**32 - 1))
+def test_what_a_shift_leaves_of_bytes_is_what_lies_there(tape, first, by, number):
+    origin, bits = np.array([first], np.int32), np.array([number], "u4")
+    found = shifted(origin, bits, np.array([by]), tape)[0]
+    at = np.arange(32) - by
+    inside = (at >= 0) & (at < 32)
+    before = elements(origin[0])
+    held = [
+        set().union(*(before[bit // 4] for bit in at[half : half + 4][inside[half : half + 4]].tolist()))
+        for half in range(0, 32, 4)
+    ]
+    for half, said in enumerate(elements(found)):
+        assert said is None or held[half] <= said, (half, held, said)
+    if by % 8 == 0:
+        assert MIXED not in found
+    if by % 4 == 0 and first == list(range(first[0], first[0] + 8, 2)) and first[0] > 1:
+        assert MIXED not in found
+
+
+@given(first=BYTES, mask=st.binary(min_size=4, max_size=4))
+def test_what_a_mask_leaves_of_bytes_is_what_is_in_it(tape, first, mask):
+    origin, kept = np.array(first, np.int32), np.frombuffer(mask, "u1")
+    found = tape.masked(origin, kept)
+    for each, left, byte in zip(found.tolist(), mask, first, strict=True):
+        held = [byte + half for half in (0, 1) if byte and left >> 4 * half & 0xF]
+        if len(held) == 1:
+            assert each in (held[0] + COUNT if held[0] <= COUNT else NONE, byte if left == 0xFF else None)
+        elif held:
+            assert each == (byte if left == 0xFF else MIXED)
