@@ -193,8 +193,9 @@ def descriptor(
     names its rows M and elements N. Modes are none, 32B, 64B, 128B, 128B.atom32, 128B.atom32.flip8 and 128B.atom64.
 
     Of tcgen05.mma, a kind, a shape and the types of D, A and B it is the 32-bit instruction descriptor, each field with
-    its bits: tcgen05.mma kind::f16 m128n256 f32 bf16 bf16 transpose_B=yes. With --decode and a kind it says what a word
-    has.
+    its bits: tcgen05.mma kind::f16 m128n256 f32 bf16 bf16 transpose_B=yes. With "shared" for a kind it is the 64-bit
+    descriptor of A or B in shared memory, by its fields: tcgen05.mma shared leading=1024 stride=1024 swizzle=128B. With
+    --decode and a kind it says what a word has.
     """
     from .. import (
         Decoded,

@@ -1,4 +1,7 @@
-"""The 32-bit instruction descriptor of tcgen05.mma: its fields by kind, from words to it and back (9.7.18.4.2)."""
+"""The descriptors of tcgen05.mma, from words to them and back: of an instruction, and of a matrix in memory.
+
+The first has 32 bits (9.7.18.4.2), the second 64, and ``shared`` for its kind (9.7.18.4.1).
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +12,9 @@ from ..errors import LanemapError
 from ..isa import data
 from ..rows import Rows, Told
 from ..text import spans
+
+#: Stands for a kind in the words of a descriptor of a matrix.
+_SHARED = "shared"
 
 _SHAPE = re.compile(r"m(\d{1,3})n(\d{1,3})(?:k(\d{1,3}))?", re.IGNORECASE)
 
@@ -33,7 +39,8 @@ class Field(NamedTuple):
             LanemapError: none does; says which do.
         """
         if self.values:
-            known = {name: number for names, number in self.values.items() for name in (names, *names.split(", "))}
+            named = self.values.items()
+            known = {name.lower(): number for names, number in named for name in (names, *names.split(", "))}
             if word.lower() not in known:
                 raise LanemapError(f"{self.name} is not {word}: choose from {', '.join(self.values)}")
             return known[word.lower()]
@@ -72,10 +79,15 @@ def fields(kind: str) -> list[Field]:
 
 @dataclass(frozen=True, repr=False)
 class InstructionDescriptor(Told):
-    """The word with which a kind of tcgen05.mma is told its shapes and types."""
+    """The word with which a kind of tcgen05.mma is told its shapes and types, or where a matrix lies."""
 
     kind: str
     word: int
+
+    @property
+    def bits(self) -> int:
+        """How many it has."""
+        return _width(self.kind)
 
     def numbers(self) -> Iterator[tuple[Field, int]]:
         """Each field, and its number in the word."""
@@ -86,7 +98,7 @@ class InstructionDescriptor(Told):
     def wrong(self) -> list[str]:
         """What no descriptor of the kind has."""
         used = {bit for field in fields(self.kind) for bit in field.bits}
-        reserved = [bit for bit in range(32) if self.word >> bit & 1 and bit not in used]
+        reserved = [bit for bit in range(self.bits) if self.word >> bit & 1 and bit not in used]
         said = [f"bit{'s' * (len(reserved) > 1)} {spans(reserved)} must be 0"] if reserved else []
         for field, number in self.numbers():
             if not field.meaning(number):
@@ -111,17 +123,26 @@ class InstructionDescriptor(Told):
 
     def parts(self) -> Iterator[str | Rows]:
         """The word, what is wrong, and its fields."""
-        yield f"instruction descriptor of tcgen05.mma kind::{self.kind}: 0x{self.word:08x}"
+        of = "matrix" if self.kind == _SHARED else "instruction"
+        yield f"{of} descriptor of tcgen05.mma {_named(self.kind)}: 0x{self.word:0{self.bits // 4}x}"
         yield self.verdict
         yield self.rows()
+
+
+def _named(kind: str) -> str:
+    return kind if kind == _SHARED else f"kind::{kind}"
+
+
+def _width(kind: str) -> int:
+    return 64 if kind == _SHARED else 32
 
 
 def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
     """The descriptor of a kind, or what the fields of a word are.
 
     Args:
-        words: the kind; and without a word the shape, the types of D, A and B (of kinds with scales of A and B), and
-            other fields as ``transpose_B=yes``. What is not named is 0, or the only value that there is.
+        words: the kind, or ``shared``; and without a word the shape, the types of D, A and B (of kinds with scales of
+            A and B), and other fields as ``transpose_B=yes``. What is not named is 0, or the only value that there is.
         decode: a word.
 
     Raises:
@@ -129,13 +150,16 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
     """
     named = [word for word in words.split()[1:] if word]
     kinds = [word.lower().removeprefix("kind::") for word in named if word.lower().startswith("kind::")]
+    if [word.lower() for word in named].count(_SHARED) == 1 and not kinds:
+        kinds = [_SHARED]
+        named = [word for word in named if word.lower() != _SHARED]
     if len(kinds) != 1:
-        raise LanemapError("name one kind of tcgen05.mma, as in kind::f16")
+        raise LanemapError("name one kind of tcgen05.mma, as in kind::f16, or shared, for the descriptor of a matrix")
     kind = kinds[0]
     known = {field.name.lower(): field for field in fields(kind)}
     if decode is not None:
-        if not 0 <= decode < 1 << 32:
-            raise LanemapError(f"{decode:#x} is no instruction descriptor: it has 32 bits")
+        if not 0 <= decode < 1 << _width(kind):
+            raise LanemapError(f"{decode:#x} is no such descriptor: it has {_width(kind)} bits")
         return InstructionDescriptor(kind, decode)
     given: dict[str, str] = {}
     types = []
@@ -148,7 +172,7 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
         else:
             types.append(word)
     roles = [role for role in "dab" if role in known]
-    if not {"m", "n"} <= given.keys() or len(types) != len(roles):
+    if not {"m", "n"} & known.keys() <= given.keys() or len(types) != len(roles):
         of = " and ".join(", ".join(roles).upper().rsplit(", ", 1))
         example = " ".join(next(iter(known[role].values)) for role in roles)
         raise LanemapError(f"name the shape and the types of {of}, as in m128n256 {example}")
@@ -157,7 +181,7 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
         given["k"] = f"{'sparse' if given.get('sparse') == 'yes' else 'dense'} {given['k']}"
     if unknown := given.keys() - known.keys():
         names = ", ".join(field.name for field in known.values())
-        raise LanemapError(f"kind::{kind} has no {', '.join(sorted(unknown))}: its fields are {names}")
+        raise LanemapError(f"{_named(kind)} has no {', '.join(sorted(unknown))}: its fields are {names}")
     number = 0
     for name, field in known.items():
         least = min(field.values.values(), default=0)

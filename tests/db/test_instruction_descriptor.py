@@ -171,3 +171,39 @@ def test_what_a_word_must_be_is_said():
     assert found.verdict == "D is 1: it must be 2 (s32)"
     with pytest.raises(lanemap.LanemapError, match="it has 32 bits"):
         lanemap.Database.descriptor("tcgen05.mma kind::i8", decode=1 << 32)
+
+
+MODES = {"none": 0, "128B.atom32": 1, "128B": 2, "64B": 4, "32B": 6}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_words_are_the_fields_of_a_descriptor_of_shared_memory(mode):
+    for start, leading, stride, base, absolute in product((0, 1040), (16, 0x3FFF0), (128, 4096), (0, 7), (0, 1)):
+        kept = "address" if absolute else "offset"
+        words = f"start={start} leading={leading} stride={stride} base={base} leading_is={kept} swizzle={mode}"
+        found = described(f"shared {words}")
+        right = start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46 | base << 49 | absolute << 52
+        assert (found.word, found.wrong) == (right | MODES[mode] << 61, [])
+        read = lanemap.Database.descriptor("tcgen05.mma shared", decode=found.word)
+        given = {"start": str(start), "leading": str(leading), "stride": str(stride), "base": str(base)}
+        said = {row["field"]: row["meaning"] for row in read.rows().records()}
+        assert said == given | {"constant": "1", "leading_is": kept, "swizzle": mode}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        (0, "constant is 0"),
+        (1 << 46 | 3 << 61, "swizzle is 3"),
+        (1 << 46 | 1 << 55, "bit 55 must be 0"),
+        (1 << 46 | 1 << 15, "bit 15 must be 0"),
+    ],
+)
+def test_what_no_descriptor_of_shared_memory_has_is_named(word, said):
+    assert said in lanemap.Database.descriptor("tcgen05.mma shared", decode=word).verdict
+
+
+@pytest.mark.parametrize("words", ["leading=24", "start=262144", "base=8", "swizzle=96B", "m128n64", "kind::f16 f16"])
+def test_a_field_of_shared_memory_that_cannot_be_is_refused(words):
+    with pytest.raises(lanemap.LanemapError, match="shared|it is 0 to|choose from|name"):
+        described(f"shared {words}")
