@@ -257,7 +257,7 @@ def _large(fragment: Fragment) -> bool:
 def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
-    elements = [Run.of(*element) for *element, _ in fragment.tuples()]
+    elements = [run for run, _ in runs.elements(fragment.packed)]
     lanes = max(fragment.threads, 1 + max((run.lane for run in elements), default=0))
     held = runs.no_elements(lanes, len(slots))
     for run in elements:

@@ -39,6 +39,12 @@ Table = list[list[Cells]]
 Spans = Sequence[tuple[int, int]]
 
 
+@lru_cache(2)
+def elements(packed: bytes) -> list[tuple[Run, int]]:
+    """Every element and its computation. The matrix and the register file of a layout share the result."""
+    return [(Run.of(*element), computation) for *element, computation in unpacked(packed)]
+
+
 @lru_cache(16)
 def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Table, int]]:
     """The matrix of each computation, with the elements of each cell, and how many elements are outside.
@@ -47,10 +53,9 @@ def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Table, int]
     """
     tables: dict[int, Table] = defaultdict(lambda: no_elements(rows, cols))
     outside = Counter[int]()
-    for lane, reg, slot, row, first, last, computation in unpacked(packed):
-        table = tables[computation]
+    for run, computation in elements(packed):
+        table, row, (first, last) = tables[computation], run.rows[0], run.cols
         if 0 <= row < rows and first >= 0 and last < cols:
-            run = Run.of(lane, reg, slot, row, first, last)
             for cell in table[row][first : last + 1]:
                 cell.append(run)
         else:
