@@ -400,6 +400,8 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f32", "A"], "write .f32.f16.f16.f32 instead of .f32.f16.f32"),
         (["mma.sync.aligned.m16n8k16.row.col.f32.half.half.f32", "A"], "'half' is not a type of PTX: write f16"),
         (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32.relu"], "'relu' is neither a type nor a qualifier: leave"),
+        (["m64n128k16", "f16", "B", "96B.K"], "96B is documented only: no CUtensorMapSwizzle"),
+        (["cp.async.bulk.tensor", "b16", "96B"], "96B is documented only: no CUtensorMapSwizzle"),
         (["m16n8k64.scale_vec::2X.byte_id::7 ue8m0", "SFA"], "there is no byte_id::7: it goes from 0 to 3"),
         (["mma.m16n8k16.m16n8k8.f16", "A"], "has 2 shapes"),
         (["mma.m16n8k16.f16 mma.m16n8k8.f16", "A"], "there are 2 instructions"),
