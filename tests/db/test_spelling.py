@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from lanemap import LanemapError
+from lanemap.db.isa.forms import forms
 from lanemap.db.isa.names import Query
 from lanemap.db.isa.parse import parse
 from lanemap.db.isa.spelling import MODIFIERS, opcode
@@ -44,7 +45,7 @@ def test_every_atom_that_a_form_has_is_in_cutlass_and_is_that_form():
     headers = folder("cutlass_library", "source/include/cute")
     text = "".join(file.read_text() for file in sorted(headers.glob("a*/*_sm*.hpp")))
     known = set(re.findall(r"\w+", text))
-    called = {form: name for form in FORMS if (name := atom_of(form))}
+    called = {form: name for form in forms() if (name := atom_of(form))}
     lacking = {name for form, name in called.items() if re.sub("<.*", "", name).split("::")[-1] not in known}
     assert all(re.fullmatch(r"SM100_SU[46]_DU8x16_x[12]_LDSM_T", name) for name in lacking)
     assert all(form in Query(name).forms for form, name in called.items() if form.instruction.multiplies)
