@@ -83,10 +83,10 @@ def read(version, monkeypatch):
     """The sources of the copy, read in this process."""
     monkeypatch.setattr(ingest, "__file__", str(version / "ingest" / "__init__.py"))
     monkeypatch.setattr(catalogue, "files", lambda _: version / "ingest" / "catalogue")
-    for kept in (catalogue._read, catalogue.sheets):
+    for kept in (catalogue._read, catalogue._printed, catalogue.sheets):
         kept.cache_clear()
     yield catalogue.document
-    for kept in (catalogue._read, catalogue.sheets):
+    for kept in (catalogue._read, catalogue._printed, catalogue.sheets):
         kept.cache_clear()
 
 
