@@ -69,12 +69,13 @@ class Labelling:
             np.full(tape.starts[-1], ANY, np.int16), np.full((tape.starts[-1], self.axes), ANY, np.int32)
         )
         for number, argument in enumerate(self.arguments):
-            self.known.array[argument.first : argument.first + argument.count] = number
+            at = slice(argument.first, argument.first + argument.count)
+            self.known.array[at] = number
             places = np.indices(argument.shape, np.int32).reshape(len(argument.shape), -1)
             if argument.name in chosen:  # elements of a sparse matrix are called by their place in it
                 places[1] = chosen[argument.name].reshape(-1)
             places = np.tile(places, argument.count // places.shape[1])
-            self.known.place[argument.first : argument.first + argument.count, : len(argument.shape)] = places.T
+            self.known.place[at, : len(argument.shape)] = places.T
 
     def labels(self, ids: Array) -> Labels:
         """The labels of origins."""
