@@ -434,7 +434,7 @@ class Database:
 
             >>> check = db.check()
             >>> check.known, check.unexplained
-            (12, 0)
+            (14, 0)
 
         ``against``: compare only with these sources or libraries, as in ``diff``.
         """

@@ -318,13 +318,14 @@ def test_who_goes_while_a_process_starts_leaves_none_behind(own_client):
 
 def workers():
     """The state of each process that works for a server of this one, by its number."""
-    found = {}
+    found, numbers = {}, []
     for task in Path("/proc/self/task").iterdir():
-        for number in (task / "children").read_text().split():
-            process = Path(f"/proc/{number}")
-            with contextlib.suppress(OSError):
-                if "anyio.to_process" in (process / "cmdline").read_text():
-                    found[number] = (process / "stat").read_text().rpartition(")")[2].split()[0]
+        with contextlib.suppress(OSError):  # a thread may have ended, and so may a process
+            numbers += (task / "children").read_text().split()
+    for process in (Path(f"/proc/{number}") for number in numbers):
+        with contextlib.suppress(OSError):
+            if "anyio.to_process" in (process / "cmdline").read_text():
+                found[process.name] = (process / "stat").read_text().rpartition(")")[2].split()[0]
     return found
 
 
