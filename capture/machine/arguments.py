@@ -76,7 +76,7 @@ class Argument:
 
     @property
     def count(self) -> int:
-        """How many origins its elements have: those of fewer bits than a byte another one each, of it alone."""
+        """How many origins its elements take: one each, or two where several share a byte, for the byte and alone."""
         return prod(self.shape) * (1 if self.bits >= 8 else 2) if self.pointer else 0
 
     @property

@@ -158,7 +158,7 @@ def trace(
 
 
 def _alone(arrays: Sequence[Argument]) -> Array | None:
-    """Of each element that shares a byte, by its origin, that of it alone; MIXED where that is not followed."""
+    """By the origin of each element that shares a byte, the one that stands for it alone; MIXED if not followed."""
     if all(argument.bits >= 8 for argument in arrays):
         return None
     found = np.zeros(1 + sum(argument.count for argument in arrays), np.int32)

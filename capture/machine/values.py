@@ -304,7 +304,7 @@ class Tape:
         return np.arange(first, first + count, dtype=np.int32)
 
     def alone(self, origin: Array) -> Array:
-        """The origins of the first elements of bytes alone, 0 where a byte is not of several."""
+        """The origin that stands for the first element of each byte alone; 0 where the byte has no more than one."""
         if self.shares is None:
             return np.zeros_like(origin)
         return self.shares[np.where((origin > 0) & (origin < len(self.shares)), origin, 0)]

@@ -72,6 +72,14 @@ def test_a_matrix_of_4_bits_is_an_output(database, change):
         assert "elements are wrong" in found.text()
 
 
+def test_of_two_numbers_in_a_byte_of_an_output_only_the_lower_is_said_to_be_anothers(database):
+    """The origin of a byte is that of its lower number: nothing is believed of where the upper one is from."""
+    moved = COPY.replace("CHANGE", "shl.b32 %r1, %r1, 8;")
+    found = database.trace(moved, ["A=u4[8,16]", "C=u4[8,16]"], "C[m,n] = A[m,n]", block=16)
+    (said,) = (detail for finding in found.findings for detail in finding.details if "; so for " in detail)
+    assert 0 < int(said.partition("; so for ")[2].split()[0]) <= 64
+
+
 #: Elements of 4 bits of one argument, whose origins begin with 1.
 COUNT = 24
 
