@@ -22,9 +22,20 @@ from ..isa.types import type_bits
 from ..layout.algebra import Array
 from ..layout.shared import places, read, strides
 from ..rows import Rows, Told
-from ..text import spans
+from ..text import either, spans
 
 _LETTERS = {"A": "mk", "B": "nk"}
+_NAMES = {
+    "mode": "swizzling mode",
+    "start": "start address",
+    "leading": "leading byte offset",
+    "stride": "stride byte offset",
+    "base": "base offset",
+}
+
+#: The bytes of a row of the pattern, which the base offset counts.
+_LINE = 128
+
 _EXTENTS = re.compile(r"([mnk])(\d{1,5})([mnk])(\d{1,5})")
 
 
@@ -126,54 +137,44 @@ class Descriptor(Told):
 class Decoded(Told):
     """What a word addresses, compared with what lies in a tile.
 
+    ``begins`` is where in the tile the product begins that the start address is for, or the last one before it.
     ``reads`` has for each element of the product, over (mn, k), which element of the tile lies where it is read: mn and
-    k, or -1 where there is none.
+    k, or -1 where there is none. ``corrections`` say which fields must be what.
     """
 
     right: Descriptor
     fields: Fields
+    begins: tuple[int, int]
     reads: Array
+    corrections: Sequence[str]
+
+    @property
+    def _needed(self) -> Array:
+        return np.moveaxis(np.indices(self.reads.shape[:2]), 0, -1) + self.begins
 
     @property
     def wrong(self) -> Array:
         """Which elements of the product are not those of the tile, over (mn, k)."""
-        mn, k = np.indices(self.reads.shape[:2])
-        return np.asarray((self.reads != np.stack([mn, k], axis=-1) + self.reads[0, 0]).any(axis=-1) | self._outside)
-
-    @property
-    def _outside(self) -> Array:
-        return np.asarray((self.reads < 0).any(axis=-1))
+        return np.asarray((self.reads != self._needed).any(axis=-1))
 
     @property
     def verdict(self) -> str:
         """``right``, or which rows read what, and which field must be what."""
         if not self.wrong.any():
             return "right"
-        line = "row" if self.right.key.role == "A" else "column"
+        mn, k = np.argwhere(self.wrong)[0]
+        needed, found = self._needed[mn:, k], self.reads[mn:, k]
+        alike = (found - needed == found[0] - needed[0]).all(axis=-1) if found[0, 0] >= 0 else found[:, 0] < 0
+        count = next((at for at, same in enumerate(alike) if not same), len(alike))
+        line, deep = "row" if self.right.key.role == "A" else "column", needed[0, 1] or found[0, 1] > 0
 
-        def named(first: int, last: int) -> str:
-            return f"{line}s {first} to {last}" if last > first else f"{line} {first}"
+        def named(cells: Array) -> str:
+            (first, depth), last = cells[0], cells[count - 1, 0]
+            of = f"{line}s {first} to {last}" if last > first else f"{line} {first}"
+            return f"{of} at k {depth}" if deep else of
 
-        mn, k = (int(at) for at in np.argwhere(self.wrong)[0])
-        column = self.reads[:, k, 0]
-        run = next(
-            (at for at in range(mn, len(column)) if not self.wrong[at, k] or column[at] - at != column[mn] - mn),
-            len(column),
-        )
-        first, last = column[mn], column[run - 1]
-        found = "what is not in the tile" if first < 0 else f"what lies in {named(first, last)}"
-        said = f"{named(mn, run - 1)} {'read' if run > mn + 1 else 'reads'} {found}" + (f" at k {k}" if k else "")
-        return f"{said}: {'; '.join(self.corrections) or 'the start address is not that of a product of the tile'}"
-
-    @property
-    def corrections(self) -> Sequence[str]:
-        """Which fields are not what the tile takes."""
-        names = {"mode": "swizzling mode", "leading": "leading byte offset", "stride": "stride byte offset"}
-        used = {**names, "base": "base offset"}
-        if not _reads_leading(self.right.key):
-            del used["leading"]
-        pairs = ((name, getattr(self.fields, field), getattr(self.right.fields, field)) for field, name in used.items())
-        return [f"the {name} is {given}, it must be {needed}" for name, given, needed in pairs if given != needed]
+        lies = "what is not in the tile" if found[0, 0] < 0 else f"what lies in {named(found)}"
+        return f"{named(needed)} {'read' if count > 1 else 'reads'} {lies}: {'; '.join(self.corrections)}"
 
     def rows(self) -> Rows:
         """Each element of the product, and the element of the tile that is read for it."""
@@ -185,7 +186,8 @@ class Decoded(Told):
         """The fields, and the verdict."""
         given = self.fields
         yield f"swizzling mode: {given.mode}"
-        yield f"start address: {given.start}"
+        letter, (mn, k) = _LETTERS[self.right.key.role][0], self.begins
+        yield f"start address: {given.start}, for the product from {letter} {mn} k {k}"
         yield f"leading dimension byte offset: {given.leading}"
         yield f"stride dimension byte offset: {given.stride}"
         yield f"base offset: {given.base}"
@@ -235,6 +237,9 @@ def describe(query: Query, extents: str | None = None) -> Descriptor:
 def decode(word: int, query: Query, extents: str | None = None) -> Decoded:
     """What a descriptor reads of a tile that begins where its pattern does, at or below the start address.
 
+    That is at a multiple of the tile's alignment, or with a base offset at the row of 128 bytes of the start address,
+    which the base offset must then count.
+
     Raises:
         LanemapError: the word is no descriptor, or see ``describe``.
     """
@@ -243,14 +248,30 @@ def decode(word: int, query: Query, extents: str | None = None) -> Decoded:
     if odd := [bit for bit in RESERVED if word >> bit & 1]:
         raise LanemapError(f"0x{word:016x} is no descriptor: bits {spans(odd)} are reserved, and must be 0")
     right, given = describe(query, extents), Fields.of(word)
-    of = right.tile
+    of, product = right.tile, _product(right.key)
+    lines = given.start % of.alignment // _LINE if given.base else 0
+    within = (given.start - lines * _LINE) % of.alignment
+    begin = given.start - within
+    starts = {byte % of.alignment: (mn, k) for mn, k, byte, _ in reversed(right.steps.rows)}
+    first = max(start for start in starts if start <= within)
     cells = np.full((of.size * 8 // of.bits, 2), -1)
     held = places(of) // of.bits
     cells[held] = np.moveaxis(np.indices(held.shape), 0, -1)
-    start = given.start % of.alignment
-    at = read(_product(right.key)._replace(mode=given.mode), given._replace(start=start)) // of.bits
-    inside = at < len(cells)
-    return Decoded(right, given, np.where(inside[..., None], cells[np.where(inside, at, 0)], -1))
+    at = read(product._replace(mode=given.mode), given) // of.bits - begin * 8 // of.bits
+    inside = (at >= 0) & (at < len(cells))
+    reads = np.where(inside[..., None], cells[np.where(inside, at, 0)], -1)
+
+    needed, corrections = right.fields._replace(start=begin + first, base=lines), []
+    bits = read(product, needed)
+    past = [str(start + lines * _LINE) for start in sorted(starts)]
+    choices = f"{either(past)} bytes past " if past != ["0"] else ""
+    for field, name in _NAMES.items():
+        wrong = getattr(given, field)
+        changed = needed._replace(**{field: wrong})
+        if not np.array_equal(read(product._replace(mode=changed.mode), changed), bits):
+            must = f"{choices}a multiple of {of.alignment}" if field == "start" else getattr(needed, field)
+            corrections.append(f"the {name} is {wrong}, it must be {must}")
+    return Decoded(right, given, starts[first], reads, corrections)
 
 
 def _reads_leading(key: Key) -> bool:

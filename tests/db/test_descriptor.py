@@ -3,10 +3,13 @@
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import lanemap
+from lanemap.db.isa.shared import descriptor
 
-from ..shared_memory import addressed, memory, moved
+from ..shared_memory import SPANS, addressed, memory, moved
 
 TILES = [
     ("m64n128k16 f16 B", "n128k64", 16),
@@ -68,6 +71,9 @@ def test_a_tensor_map_writes_the_tile_in_its_order(operand, extents, bits, quali
         assert lies[cell["mn"], cell["k"]] == moved(mode, number * bits // 8) * 8 + number * bits % 8
 
 
+STARTS = "the start address is {}, it must be 0, 32, 64 or 96 bytes past a multiple of 1024"
+
+
 @pytest.mark.parametrize(
     ("word", "verdict"),
     [
@@ -77,7 +83,27 @@ def test_a_tensor_map_writes_the_tile_in_its_order(operand, extents, bits, quali
             0x4000000800000000,
             "columns 8 to 15 read what lies in columns 1 to 8: the stride byte offset is 128, it must be 1024",
         ),
-        (0xC000004000400000, "column 1 reads what lies in column 0: the swizzling mode is 32B, it must be 128B"),
+        (
+            0xC000004000400000,
+            "column 1 at k 0 reads what lies in column 0 at k 16: the swizzling mode is 32B, it must be 128B",
+        ),
+        (
+            0x4000004000400003,
+            "columns 0 to 127 at k 16 read what lies in columns 0 to 127 at k 24: " + STARTS.format(48),
+        ),
+        (
+            0x4000004000400018,
+            "columns 0 to 124 at k 48 read what lies in columns 3 to 127 at k 0: " + STARTS.format(384),
+        ),
+        (
+            0x4006004000400000,
+            "column 0 at k 0 reads what lies in column 0 at k 40: the base offset is 3, it must be 0",
+        ),
+        (0x4006004000400018, "right"),  # the tile begins at 384, and its pattern with it
+        (
+            0x4004004000400018,
+            "column 0 at k 0 reads what lies in column 0 at k 8: the base offset is 2, it must be 3",
+        ),
     ],
 )
 def test_a_word_says_what_it_reads(word, verdict):
@@ -85,6 +111,54 @@ def test_a_word_says_what_it_reads(word, verdict):
     assert answer.verdict == verdict
     assert answer.wrong.any() == (verdict != "right")
     assert verdict in " ".join(str(answer).split())
+
+
+NAMES = {"swizzling mode": "mode", "start address": "start", "leading byte offset": "leading"}
+NAMES |= {"stride byte offset": "stride", "base offset": "base"}
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(
+    case=st.sampled_from(CASES),
+    start=st.integers(0, 130).map(lambda units: units * 16),
+    base=st.sampled_from([0, 0, 0, *range(1, 8)]),
+    changed=st.sampled_from([{}, {}, {"leading": 32}, {"stride": 144}, {"mode": "64B"}, {"leading": 0, "stride": 0}]),
+)
+def test_a_verdict_is_what_memory_says_and_its_advice_makes_it_right(case, start, base, changed):
+    operand, extents, bits, qualifiers = case
+    right = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents)
+    word = descriptor(right.fields._replace(start=start, base=base, **changed))
+    found = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents, decode=word)
+    mode, major = qualifiers.split(".")
+    lies, _ = memory(mode, major, bits, *map(int, re.findall(r"\d+", extents)))
+    alignment = 16 if mode == "none" else 8 * SPANS[mode]
+    # A tile begins where its pattern does, which the base offset may put at any row of 128 bytes.
+    begin = start // alignment * alignment + (start % alignment // 128 * 128 if base else 0)
+    held = {bit + begin * 8: cell for cell, bit in lies.items()}
+    cells = [(0, 0), (1, 0), (0, 1), *((mn, k) for mn in range(2, found.reads.shape[0], 7) for k in (0, 3, -1))]
+    cells = [(mn, k % found.reads.shape[1]) for mn, k in cells]
+    for mn, k in cells:
+        assert tuple(found.reads[mn, k]) == held.get(addressed(word, major, bits, mn, k), (-1, -1))
+    begins = {(mn, k) for mn, k, _, _ in right.steps.rows}
+    assert found.begins in begins
+    assert (found.verdict == "right") == (not found.wrong.any())
+    if found.verdict == "right":
+        assert tuple(found.reads[0, 0]) == found.begins
+        assert not found.corrections
+        return
+    fields = found.fields
+    for name, _, needed in re.findall(r"the ([a-z ]+) is (\S+), it must be ([^;]+)", found.verdict):
+        if NAMES[name] == "start":
+            choices = [int(number) for number in re.findall(r"\d+", needed.partition("bytes past")[0])]
+            multiple = int(re.findall(r"\d+", needed)[-1])
+            value = choices[-1] if "past" in needed else multiple
+        else:
+            value = needed if NAMES[name] == "mode" else int(needed)
+        fields = fields._replace(**{NAMES[name]: value})
+    assert fields != found.fields
+    again = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents, decode=descriptor(fields))
+    assert again.verdict == "right"
 
 
 @pytest.mark.parametrize(
