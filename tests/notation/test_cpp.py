@@ -19,6 +19,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+import lanemap
 from lanemap.db.layout.fragment import Fragment, elements
 from lanemap.db.render.notation import export, express
 from lanemap.db.render.notation.cpp import CPP
@@ -376,6 +377,63 @@ def test_block_scales_are_one_type_whose_parameters_select_them(everything, tmp_
         text = export(part, "cpp", "VERSION").text
         assert "template <int byte_id" not in text
         assert all(f"struct {fragment.key.identifier} {{" in text for fragment in part)
+
+
+#: Operands of tiles, each with the orders and neighbours that another one lacks: also sparse ones, and block scales.
+TILES = [
+    ("m16n8k16 f16 A", {"tile": "m64k32", "warps": "2x2"}),
+    ("m16n8k16 f16 B", {"tile": "n64k32", "warps": "2x2", "order": "nkn"}),
+    ("m16n8k16 f32 D", {"tile": "m96n48", "warps": "3x2", "order": "n"}),
+    ("m16n8k32 s8 A", {"tile": "m64k64", "warps": "4x1", "contiguous": True}),
+    ("m8n8k4 f64 D", {"tile": "m32n32", "warps": "2x2", "order": "mnm"}),
+    ("m64n24k16 f32 D", {"tile": "m128n48", "warps": "2x1"}),
+    ("mma.sp m16n8k32 f16 A", {"tile": "m64k64", "warps": "2x1"}),
+    ("mma.sp m16n8k32 f16 E", {"tile": "m64k64", "warps": "2x1", "selector": 1}),
+    ("mma m16n8k64 e2m1 SFA scale_vec::2X.byte_id::0.thread_id::0", {"tile": "m64k128", "warps": "2x1"}),
+]
+
+
+def tiles(database):
+    """The header that is exported of each tile with its fragment."""
+    for words, tiling in TILES:
+        query = lanemap.Query.parse(words, **tiling)
+        (fragment,) = database.operand(query)
+        assert fragment.tiling
+        yield database.export(format="cpp", query=replace(query, source=fragment.source)).text, fragment
+
+
+@pytest.mark.slow
+def test_compilers_find_every_tile_equal_to_its_rows(database, nvcc, tmp_path):
+    """In constant expressions, with every warning an error, and for the oldest device that nvcc has without memory.
+
+    Exchanged elements of two warps, of two instructions, or a copy that is another warp's, are seen.
+    """
+    texts, lines, wrong = [], [CHECKS], 0
+    for text, fragment in tiles(database):
+        name = fragment.identifier
+        assert "// no find" not in text
+        texts.append(text)
+        lines += assertions(name, text, fragment)
+        lines.append(f"static_assert(lanemap::{name}::threads == {fragment.threads});")
+        for place, step in (("lane", fragment.atom.threads), ("reg", fragment.atom.registers)):
+            rows = fragment.elements.copy()
+            rows[place] = (rows[place] + step) % fragment.ranges[place].stop
+            if {*rows.tolist()} != {*fragment.elements.tolist()}:
+                wrong += 1
+                said = "\n".join(assertions(name, text, replace(fragment, elements=rows)))
+                said = said.replace(f"{name}_rows", f"wrong{wrong}_rows").replace("(cells", "(!cells")
+                lines.append(said.replace("(places", "(!places"))
+    assert wrong > 12
+    file = tmp_path / "tiles.cpp"
+    file.write_text("\n".join([*texts, *lines]) + "\n")
+    done = compiled("g++", file)
+    assert done.returncode == 0, done.stderr[:2000]
+    kernels = [KERNELS.format(name=fragment.identifier) for _, fragment in tiles(database)]
+    file = tmp_path / "tiles.cu"
+    file.write_text("\n".join([*texts, *lines, *kernels]) + "\n")
+    done = nvcc(file, "-Werror=all-warnings", to=["-arch=sm_75", "-ptx"])
+    assert done.returncode == 0, done.stderr[:2000]
+    assert not re.search(r"\.local|\.const|ld\.global", file.with_suffix(".out").read_text())
 
 
 ANY = """

@@ -118,10 +118,11 @@ def _at(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> 
     if window.any():
         even = (window == window.flat[0]).all()
         lines["col_last"] = f"col + {window.flat[0]}" if even else expression(grid["col_last"], indices)
-    results = list(lines)
+    # nvcc has no constant where the default of col_last is that of a cell which is returned.
+    results = ["row", "col", "col_last" if "col_last" in lines else "col"]
     if grid["computation"].any():
         lines["computation"] = expression(grid["computation"] + 1, indices)
-        results = ["row", "col", "col_last" if "col_last" in lines else "col", "computation"]
+        results.append("computation")
     return _function("cell", "at", PLACE, lines, f"{{{', '.join(results)}}}")
 
 
