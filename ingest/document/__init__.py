@@ -5,7 +5,7 @@ A document goes through four steps:
 1. ``html``, ``markup``: a file becomes the same stream of ``blocks``: headings, paragraphs, table rows;
 2. ``sections``: blocks become sections, and the titles say which of them are about fragments;
 3. ``statements``, ``formulas``, ``addresses``, ``entries``: a section becomes entries as in the shipped catalogue, one
-   for each operand and its types;
+   for each operand and its types; of sections that draw their layouts, ``counts`` compares the numbers of registers;
 4. ``sheets``: references from one section to another are resolved, and the entries evaluated as the catalogue is.
 
 Nothing in a document is executed, fetched or followed. A remark is made on whatever of a fragment section cannot be
@@ -26,6 +26,7 @@ from ...db.text import counted
 from .. import catalogue
 from . import html, markup
 from .blocks import Block, Heading, Paragraph, at_most, clean, heading, plain
+from .counts import compare_counts
 from .entries import FragmentSection
 from .sections import Kind, Remark, Remarks, Section, draws, sections, subject
 from .sheets import Sheets, evaluate
@@ -83,7 +84,7 @@ class Reading(NamedTuple):
         unseen = 0
         for remark in sorted(self.remarks, key=lambda remark: [*Kind].index(remark.kind)):
             where = f"{remark.file}:{remark.line}"
-            if remark.kind is Kind.DRAWN:
+            if remark.kind in (Kind.DRAWN, Kind.COUNTED):
                 lines.append(f"{remark.kind.value}: {remark.text} ({where}): {remark.reason}")
             elif slips or remark.kind is not Kind.SLIP:
                 lines.append(f"{remark.kind.value}: {remark.section} ({where}): {remark.reason}: {remark.text}")
@@ -161,6 +162,7 @@ def read_documents(documents: Sequence[Document], name: str, version: str | None
         layouts = chain.from_iterable(operand.layouts for operand in operands(place.blocks))
         if figures := dict.fromkeys(figure for layout in layouts for figure in layout.figures):
             remarks.add(Kind.DRAWN, place, place.heading.line, place.title, f"figure {' and '.join(figures)}")
+        compare_counts(place, remarks)
     for place in places:
         about = subject(place.heading.title)
         if not (about and about.shape) and _has_formula(place.text):

@@ -149,8 +149,8 @@ class _Table:
 
 
 def _flow(text: str | None) -> str:
-    """Text whose white space carries no meaning."""
-    return _SPACE.sub(" ", clean(text)) if text else ""
+    """Text whose white space carries no meaning, without the signs of Markdown for code, which no formula has."""
+    return _SPACE.sub(" ", clean(text).replace("`", "")) if text else ""
 
 
 _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}

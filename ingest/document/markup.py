@@ -27,6 +27,8 @@ def markdown(text: str) -> list[Block]:
     """
     text = _FENCED.sub(_fenced, piped(text))
     text = _INDENTED.sub(r"\1  ", text)
+    # A table of HTML is one block: blank lines would end it, and what is indented behind one would be code.
+    text = _TABLE.sub(lambda table: _EMPTY.sub(f"{table[1]}<!---->", table[0]), text)
     # A heading whose line a conversion has broken inside a tag, a link or a phrase is one line again.
     text = _CUT_HEADING.sub(lambda cut: " ".join(cut[0].split("\n")) + "\n" * cut[0].count("\n"), text)
     # Pandoc's own signs go: spans and their attributes, but an attribute that names an anchor becomes a link.
@@ -193,6 +195,8 @@ _FENCED = re.compile(
 )
 #: An item of a list that code or a table without indentation has interrupted: it is no code.
 _INDENTED = re.compile(r"(^[^\s*+\-][^\n]*\n(?:[ \t]*\n){1,3}) {4,20}(?=[*+\-] )", re.MULTILINE)
+_TABLE = re.compile(r"^([ \t>]{0,40})<table\b(?:(?!</?table\b)[\s\S]){0,20000}</table>", re.MULTILINE | re.IGNORECASE)
+_EMPTY = re.compile(r"^[ \t>]*$", re.MULTILINE)
 _SPANS_IN_SPANS = 3
 _SPAN = re.compile(r"\[([^\[\]]{0,300})\](\{[.#][A-Za-z][^{}]{0,300}\})")
 _ATTRIBUTES = re.compile(r"\{(?=[.#][A-Za-z])(?:#([\w.:\-]{1,200}))?[^{}]{0,300}\}")

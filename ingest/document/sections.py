@@ -93,6 +93,7 @@ class Kind(StrEnum):
     SLIP = "slip"
     NOTE = "note"
     DRAWN = "figure-only"
+    COUNTED = "registers"
 
 
 class Remark(NamedTuple):

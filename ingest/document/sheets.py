@@ -88,7 +88,7 @@ class Sheets:
         reference: Reference = entry["reference"]
         of_a = {*section.types("A")}
         # What products of these types can be added to; for types that are new, all there is.
-        added = {form.d for type_ in of_a for form in forms(a=type_)} or {form.d for form in forms()}
+        added = {form.d for type_ in of_a for form in forms(a=type_)} or {form.d for form in forms() if of_a}
         for group, allowed in (("A", of_a), ("B", of_a), ("CD", added)):
             roles = [role for role in group if role in entry["roles"]]
             if roles:

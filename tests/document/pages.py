@@ -480,8 +480,30 @@ def half_quoted(text):
     return "\n".join(lines)
 
 
+def with_tables(text, *, apart=False):
+    """Markdown whose tables are written in HTML, with the signs of Markdown left in the cells.
+
+    ``apart``: every cell and every tag has lines of its own, indented and with blank ones between them.
+    """
+
+    def written(table):
+        first, _, *rows = table[0].strip("\n").split("\n")
+        margin = first[: len(first) - len(first.lstrip())]
+        lines = ["<table>"]
+        for row in (first, *rows):
+            cells = [part for cell in row.strip(" |").split("|") for part in ("<td>", f"    {cell.strip()}", "</td>")]
+            lines += ["    <tr>", *(f"        {part}" for part in cells), "    </tr>"]
+        lines += ["</table>"]
+        lines = [part for line in lines for part in (line, "")] if apart else [line.strip() for line in lines]
+        return "".join(f"{margin}{line}".rstrip() + "\n" for line in lines)
+
+    return re.sub(r"(?m)^ *\|.*\n *\|[ |\-]+\n(?: *\|.*\n)+", written, text)
+
+
 FORMS = {
     "fenced Markdown": markdown(),
+    "Markdown with tables as tags": with_tables(markdown()),
+    "Markdown with tables as tags, each on a line": with_tables(markdown(), apart=True),
     "indented Markdown": markdown(fenced=False),
     "quoted Markdown": markdown(quoted=True),
     "Markdown without outer pipes": markdown(pipes=False),

@@ -138,6 +138,17 @@ def test_the_nearest_title_is_meant_in_the_catalogue_too(kind, section, reading)
     assert {fragment.citation.same_as for fragment in found if fragment.role in "CD"} == {f"ptx-isa-9.4 {section}"}
 
 
+def test_accumulators_are_not_referred_to_where_the_types_of_a_are_lost(reading):
+    """Which accumulators a section has follows from the types of A: without them none may be claimed."""
+    text = pages.markdown(pages.FLOAT + pages.SPARSE)
+    begin = text.index("Matrix Fragments for sparse")
+    lost = text[:begin] + text[begin:].replace("| `.tf32` |", "| |")
+    found = reading(lost)
+    assert not found.complete
+    assert {fragment.instruction for fragment in found.source.fragments} == {"mma"}
+    assert {fragment.instruction for fragment in reading(text).source.fragments} == {"mma", "mma.sp"}
+
+
 def test_one_file_or_many_is_all_the_same(tmp_path):
     (tmp_path / "whole.md").write_text(pages.markdown())
     (tmp_path / "parts").mkdir()

@@ -101,6 +101,16 @@ def test_what_is_only_drawn_is_what_the_catalogue_cites_figures_of(whole, versio
     assert drawn == {section: figures for section, figures in cited.items() if figures}
 
 
+def test_the_numbers_of_registers_of_what_is_drawn_are_those_of_the_forms(whole):
+    counted = [remark for remark in whole.remarks if remark.kind is Kind.COUNTED]
+    assert [int(remark.reason.split()[0]) for remark in sorted(counted, key=lambda remark: remark.section)] == [
+        *(4, 2, 7, 2),
+        *(3, 2, 5),
+        *(21, 21),
+    ]
+    assert not any("the table of forms has" in remark.reason for remark in whole.remarks if remark.kind is Kind.NOTE)
+
+
 @pytest.mark.parametrize(
     ("words", "section"),
     [
