@@ -28,7 +28,7 @@ _TRUST = ("import", "document", "capture")
 _COMPARED = {("import", "document"), ("import", "capture"), ("document", "capture"), ("capture", "capture")}
 
 _ALONE = "no other source has any of its fragments: its instructions, shapes or types may be misspelt"
-_OWN_DOCUMENT = "a document comes before what confirms it: a capture, a table or a library"
+UNCONFIRMED = "a document comes before what confirms it: a capture, a table or a library"
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ def check(
     # If Lanemap does not know an instruction either, it is no fault that no other source has it.
     alone = [name for name in instructions if name in wanted - shared and instructions[name] & INSTRUCTIONS.keys()]
     documentary = {source.name for source in documents}
-    all_findings += [Finding(name, None, _ALONE, _OWN_DOCUMENT if name in documentary else None) for name in alone]
+    all_findings += [Finding(name, None, _ALONE, UNCONFIRMED if name in documentary else None) for name in alone]
     if not chosen and not all_findings and not any(comparison.compared for comparison in explained):
         names = ", ".join(source.name for source in sources)
         raise AbsentError(f"nothing to compare: no two of the sources {names} have a fragment in common")

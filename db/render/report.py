@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..compare.crosscheck import Check, Comparison, Finding
+from ..compare.crosscheck import UNCONFIRMED, Check, Comparison, Finding
 from ..compare.defect import Defect, Report, cell_words
 from ..compare.verdict import Result, Verdict
 from ..errors import LanemapError
@@ -97,6 +97,8 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
         names = enumerated(list(dict.fromkeys(name.partition(":")[0] for name, _ in check.unplaced)))
         unclaimed = "which bits of its slot an element has"
         yield f"not compared in {counted(count, 'fragment')}: {unclaimed} (not claimed by {names})"
+    if unconfirmed := [finding.source for finding in check.findings if finding.known == UNCONFIRMED]:
+        yield f"not confirmed: no other source has any fragment of {enumerated(unconfirmed)}"
     if is_check:
         yield _standing(check)
         yield from _findings(check.findings, known=False)

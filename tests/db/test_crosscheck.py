@@ -332,3 +332,4 @@ def test_a_document_that_is_alone_is_noted_and_fails_nothing():
         found = check([Source("alone", kind, "alone", FRAGMENTS)], [], ["alone"])
         (finding,) = found.findings
         assert (finding.source, finding.known is not None, found.exit_code) == ("alone", code == 0, code)
+        assert ("not confirmed: no other source has any fragment of alone" in found.report()) is (code == 0)
