@@ -5,9 +5,10 @@ import inspect
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ from .views import Context
 
 #: How many pages a process writes at a time. Pages that follow each other share much of the work.
 _PART = 40
+
+#: What is at the address of a page whose place another one takes.
+_MOVED = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="0; url={address}">
+<title>{name}</title>
+<p><a href="{address}">{name}</a></p>
+"""
 
 
 def write(database: Database, folder: Path, progress: Callable[[int, int], object]) -> int:
@@ -42,9 +52,13 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         shutil.copytree(STATIC, new_folder / "static")
         (new_folder / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
         pages = _Pages(database)
-        (new_folder / "static" / "names.js").write_text(_names(pages.known, pages.same), "utf-8")
+        (new_folder / "static" / "names.js").write_text(_names(pages.known), "utf-8")
         count, done = len(pages.every), 0
         progress(done, count)
+        for moved in pages.same:
+            if "source" not in dict(moved.parameters):
+                address = site_links(pages.known, moved, pages.there, pages.same).page(moved)
+                _put(new_folder, moved, _MOVED.format(name=escape(moved.name), address=address))
         others, parts = (os.cpu_count() or 1) - 1, range(0, count, _PART)
         write_part = partial(_Pages.write, folder=new_folder)
         with Processes(pages.beside, write_part, parts, others) as beside:
@@ -90,8 +104,6 @@ class _Pages:
         every = self.every[start : start + _PART]
         for shown, template, facts in every:
             links = site_links(self.known, shown, self.there, self.same)
-            target = folder / shown.file
-            target.parent.mkdir(parents=True, exist_ok=True)
             values = facts(Context(self.known, self.database, links, self.work))
             # It waits for nothing, and an event loop may be running. A signal before it begins would be a warning.
             if inspect.iscoroutine(values):
@@ -99,7 +111,7 @@ class _Pages:
                     values.send(None)
                 except StopIteration as end:
                     values = end.value
-            target.write_bytes(text(template, links, values).encode())
+            _put(folder, shown, text(template, links, values))
         return len(every)
 
     async def work(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -107,38 +119,42 @@ class _Pages:
         return function(self.database, *args)
 
 
+def _put(folder: Path, page: Page, text: str) -> None:
+    target = folder / page.file
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(text.encode())
+
+
 def _same(known: Survey) -> dict[Page, Page]:
     """The page of an operand in a source, and that of the operand, where they would say the same; and so on."""
-    same = {
-        page_of(known, product, accumulator=product.accumulators[0]): page_of(known, product)
-        for product in known.products
-        if product.accumulators
-    }
-    same |= {
-        page_of(known, key, source=source): page_of(known, key)
-        for key, there in known.fragments.items()
-        for source, fragment in there.items()
-        if not fragment.has_rows or fragment.source == known.shown(key).source or _alike(fragment, known.shown(key))
-    }
-    same |= {
-        page_of(known, key, source=source): page_of(known, widest, source=source)
-        for widest, keys in known.narrower.items()
-        for key in keys
-        for source in (None, *known.fragments[key])
-    }
-    return {page: same.get(shown, shown) for page, shown in same.items()}
+    same: dict[Page, Page] = {}
+    for product in known.products:
+        wide = known.widest_product.get(product, product)
+        same[page_of(known, product)] = page_of(known, wide)
+        for at, accumulator in enumerate(product.accumulators):
+            asked = {"accumulator": accumulator} if at else {}
+            same[page_of(known, product, accumulator=accumulator)] = page_of(known, wide, **asked)
+    for key, there in known.fragments.items():
+        widest = known.widest.get(key, key)
+        shown = page_of(known, widest if known.shown(key).has_rows else known.product_of[key.operand])
+        same[page_of(known, key)] = shown
+        for source, fragment in there.items():
+            own = fragment.has_rows and not _says_no_more(fragment, known.shown(key))
+            same[page_of(known, key, source=source)] = page_of(known, widest, source=source) if own else shown
+    return {page: same.get(shown, shown) for page, shown in same.items() if page != same.get(shown, shown)}
 
 
-def _alike(left: Fragment, right: Fragment) -> bool:
-    ours, theirs = left.citation, right.citation
-    return left.same_layout(right) and (ours.formula, ours.erratum) == (theirs.formula, theirs.erratum)
+def _says_no_more(fragment: Fragment, shown: Fragment) -> bool:
+    """Whether the page of an operand says all of what one source has of it."""
+    its, said = fragment.citation, shown.citation
+    return fragment.same_layout(shown) and its.formula in (None, said.formula) and its.erratum in (None, said.erratum)
 
 
-def _names(known: Survey, same: Mapping[Page, Page]) -> str:
+def _names(known: Survey) -> str:
     """What the search box looks through: of each page its name, what else it is called, and the number of its kind.
 
-    The file of a page is its name with a slash for each space; of one that says what another says, that follows. A
-    kind is a vendor and the targets. Pages of the guide    have a title and the words of their text.
+    The file of a page is its name with a slash for each space. A kind is a vendor and the targets. Pages of the guide
+    have a title and the words of their text.
     """
     called = {page_of(known, product): product.aliases for product in known.products}
     called |= {page(*operand[:4]): () for operand in known.operands}
@@ -147,7 +163,7 @@ def _names(known: Survey, same: Mapping[Page, Page]) -> str:
     for entry, more in called.items():
         of = Survey.facets(*entry.path)
         kind = kinds.setdefault((*of["vendor"], *sorted(of["target"])), len(kinds))
-        names.append([entry.name, " ".join(more), kind, *([same[entry].name] if entry in same else [])])
+        names.append([entry.name, " ".join(more), kind])
     read = [[f"guide {name}", article.title, article.words] for name, article in guide().items()]
     data = json.dumps({"kinds": [*kinds], "names": names, "guide": read}, ensure_ascii=True, separators=(",", ":"))
     return f"window.lanemapNames = {data};\n"

@@ -179,6 +179,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
     return met | {
         "said": said,
         "operands": grouped(said, alike_in_all).values(),
+        "narrower": [each.shape for each, wide in survey.widest_product.items() if wide == named and at.links.static],
         "title": str(named),
         "product": named,
         "forms": [form for form in forms if form.d == chosen] or forms,
@@ -273,7 +274,8 @@ def operand(
         "fragment": fragment,
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows and not fragment.tile else "",
-        "narrower": survey.narrower.get(key, ()) if links.static else (),
+        "narrower": _narrower(survey, key) if links.static else (),
+        "variants": {links.of(each): each for each in survey.operands[key.operand]},
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
         "reductions": remembered(_reductions, (like, fragment.vendor), fragment) if rows else [],
         "formulas": [*filter(None, ((not fragment.tiling and fragment.citation.formula) or there, back))],
@@ -285,6 +287,13 @@ def operand(
         "lane": _expect_lane(fragment, [fragment], lane),
         "lane_page": lambda number: links.of(key, source=source, lane=number, **described),
     }
+
+
+def _narrower(survey: Survey, key: Key) -> tuple[list[str], bool]:
+    """What tells apart the operands that a page of a site is of, besides its own, and whether these are narrower."""
+    keys = [each for each, wide in survey.widest.items() if wide == key]
+    names = [each.shape if each.shape != key.shape else each.qualifiers or "" for each in keys]
+    return names, any(survey.shown(each).dimensions != survey.shown(key).dimensions for each in keys)
 
 
 def _notations(fragment: Fragment) -> list[dict[str, Any]]:

@@ -24,6 +24,8 @@ from . import crosscheck
 from .summary import Said, verdicts
 from .verdict import Verdict
 
+#: The numbers in a name that say how many columns there are.
+_WIDTH = re.compile(r"(?<=n)\d+|(?<=\bx)\d+")
 _WORDS = re.compile(r"[a-z0-9.:_]+")
 
 
@@ -105,24 +107,38 @@ class Survey:
         return {operand: sorted(keys, key=order) for operand, keys in by_operand.items()}
 
     @cached_property
-    def narrower(self) -> Mapping[Key, Sequence[Key]]:
-        """The operands that differ from a wider one in N alone and are its first columns, by the widest.
+    def widest(self) -> Mapping[Key, Key]:
+        """The wider operand of which each one is the first columns, or the whole, in the same places.
 
-        They lie in the same words of memory, or are not counted by N and in the same registers. The same is known of
-        them, from the same sources.
+        They differ in N alone, or in how often a move repeats. The same is known of both, from the same sources.
         """
 
         def alike(key: Key) -> tuple[object, ...]:
             having = frozenset((name, its.has_rows) for name, its in self.fragments[key].items())
-            return key._replace(shape=re.sub(r"n\d+", "n", key.shape)), self.known[key], having
+            shape, qualifiers = (_WIDTH.sub("", name or "") for name in (key.shape, key.qualifiers))
+            return key._replace(shape=shape, qualifiers=qualifiers), self.known[key], having
 
-        groups = grouped((key for key in self.fragments if self.shown(key).tile or "n" not in key.axes), alike)
-        by_width = (sorted(keys, key=lambda key: naturally(key.shape)) for keys in groups.values())
-        return {wide: [key for key in keys if self._begins(key, wide)] for *keys, wide in by_width}
+        found: dict[Key, Key] = {}
+        for keys in grouped(self.fragments, alike).values():
+            *narrower, wide = sorted(keys, key=lambda key: [*map(naturally, (key.shape, key.qualifiers or ""))])
+            found |= {key: wide for key in narrower if self._begins(key, wide)}
+        return found
+
+    @cached_property
+    def widest_product(self) -> Mapping[Product, Product]:
+        """The instruction of which each one is the first columns, in all its operands."""
+
+        def alike(product: Product) -> tuple[object, ...]:
+            keys = chain.from_iterable(map(self.operands.__getitem__, self.products[product]))
+            return product.instruction, product.type, frozenset(self.widest.get(key, key) for key in keys)
+
+        groups = grouped(self.products, alike).values()
+        return {product: wide for *narrower, wide in groups for product in narrower}
 
     def _begins(self, narrow: Key, wide: Key) -> bool:
         both = ((its, self.fragments[wide][name]) for name, its in self.fragments[narrow].items() if its.has_rows)
-        return all(its.begins(of) for its, of in {(its.digest, of.digest): (its, of) for its, of in both}.values())
+        distinct = {(its.digest, of.digest): (its, of) for its, of in both}.values()
+        return bool(distinct) and all(its.begins(of) for its, of in distinct)
 
     @cached_property
     def products(self) -> Mapping[Product, Sequence[Key]]:

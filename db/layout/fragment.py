@@ -368,10 +368,8 @@ class Fragment(instructions.Slots):
 
     def begins(self, other: Fragment) -> bool:
         """Whether it holds just the first columns of another one, in the same places."""
-        import numpy as np
-
         first = other.table[other.table["col_last"] < self.dimensions[1]]
-        return bool(np.array_equal(np.sort(first), np.sort(self.table)))
+        return self.packed_like(other) and first.tobytes() == self.packed
 
     def refines(self, other: Fragment) -> bool:
         """Whether it says of every place what the other does, in some with a narrower window of columns."""

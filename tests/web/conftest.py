@@ -74,7 +74,7 @@ def small(built, tmp_path_factory):
     with lanemap.open(str(built)) as database:
         chosen = [
             fragment
-            for shape in ("m16n8k16", "m8n8k4", "m64n8k16", "m8n8")
+            for shape in ("m16n8k16", "m8n8k4", "m64n8k16", "m64n24k16", "m8n8")
             for fragment in read_fragments(database.reader, Query(shape=shape, source="h200-sm_90a"))
             if fragment.has_rows and fragment.type in ("f16", "f32", "b16") and fragment.instruction != "wmma"
         ]

@@ -16,8 +16,8 @@ const normal = text => text.toLowerCase().replace(/[^a-z0-9]+/g, " ").trim();
 
 const fileOf = name => root.replace(/index\.html$/, "") + name.replaceAll(" ", "/") + ".html";
 
-// A name comes with what else it is called, its kind, which is a vendor and the targets, and where its page is another's
-// with the name of that. A file is a name with slashes.
+// A name comes with what else it is called, and its kind, which is a vendor and the targets. A file is a name with
+// slashes.
 function localNames(text) {
   const { kinds, names } = window.lanemapNames, targets = new Set(kinds.flatMap(([, ...names]) => names));
   const given = text.toLowerCase().split(/\s+/), on = given.filter(word => targets.has(word));
@@ -32,9 +32,9 @@ function localNames(text) {
   const found = [...whole, ...parts];
   const exact = found.findIndex(([name]) => normal(name) === words.join(" "));
   if (exact > 0) found.unshift(...found.splice(exact, 1));
-  return found.map(([name, , kind, shown]) => {
+  return found.map(([name, , kind]) => {
     const [vendor, ...target] = kinds[kind], [instruction, , type] = name.split(" ");
-    return { name, href: fileOf(shown ?? name), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
+    return { name, href: fileOf(name), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
   });
 }
 
