@@ -105,8 +105,8 @@ def measure_conflicts(bench: Bench) -> list[Conflict]:
         Contradiction: one takes longer than another that has to wait for its banks as often, or more often.
     """
     found = []
-    rows = np.array([swizzle(mode)(np.arange(WARP) * pitch) for pitch, mode in _ROWS], np.uint32)
     for kernel in kernels(bench.form):
+        rows = np.array([swizzle(mode)(np.arange(WARP) * pitch) for pitch, mode in _ROWS], np.uint32)
         output = bench.device.run(kernel, Probes({"p": rows[:, None]}, np.arange(len(rows), dtype=np.uint32)[:, None]))
         bench.probes += len(rows)
         bench.gpu_seconds += output.gpu_seconds

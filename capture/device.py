@@ -190,7 +190,8 @@ def index_registers(operand: Operand) -> Array:
 
 def decode_index(bits: Array) -> Array:
     """Numbers from their bits, low bits first along the first axis."""
-    return np.asarray(np.tensordot(1 << np.arange(len(bits)), bits, axes=1))
+    weights = (1 << np.arange(len(bits))).astype(np.float32)  # exact, and BLAS multiplies nothing else
+    return (weights @ bits.reshape(len(bits), -1).astype(np.float32)).reshape(bits.shape[1:]).astype(np.intp)
 
 
 def which(bits: Array) -> Array:

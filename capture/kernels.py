@@ -123,6 +123,7 @@ def ptx_version(forms: Iterable[Form]) -> str:
     return f"{major}.{minor}"
 
 
+@cache
 def text(kernel: Kernel) -> str:
     """The text of a kernel. Registers are untyped (.b32, .b64), which every operand type accepts."""
     lines = [".reg .b32 %lane, %probe, %pick, %place, %word<4>;", ".reg .b64 %address, %row;"]

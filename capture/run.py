@@ -12,7 +12,7 @@ from typing import Any
 from ..db.compare.difference import difference
 from ..db.errors import LanemapError
 from ..db.isa.forms import Form
-from ..db.isa.instructions import WARPGROUP, Key, box
+from ..db.isa.instructions import WARP, WARPGROUP, Key, box
 from ..db.isa.names import select
 from ..db.layout.fragment import Fragment, Source, merge
 from ..db.text import grouped
@@ -84,8 +84,8 @@ def capture(
     def measured(device: Device, at: int) -> Module:
         return _measure_module(documented, modules[at], device)
 
-    # So that none is still being measured when all others are done.
-    sizes = [sum(form.threads for form in module) for module in modules]
+    # So that none is still being measured when all others are done. What a product takes grows with K.
+    sizes = [sum(form.threads * (WARP if form.role else form.dimensions[2]) for form in module) for module in modules]
     largest_first = sorted(range(len(modules)), key=sizes.__getitem__, reverse=True)
     with Processes(open_device, measured, largest_first, count) as processes, open_device() as device:
         description = device.describe()

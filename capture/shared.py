@@ -114,8 +114,8 @@ def read(bench: Bench, d: Fragment, readings: Sequence[DescriptorReading]) -> Ar
     bench.gpu_seconds += output.gpu_seconds
     m, n, k = form.dimensions
     _, row, column = places(d)
-    shown = read_registers(form.operand("D"), output.data).reshape(len(memory), -1, m * n)
-    by_slot = np.sum([digit.astype(np.int64) << digits * at for at, digit in enumerate(shown)], axis=0)
+    shown = read_registers(form.operand("D"), output.data).reshape(len(memory), -1)
+    by_slot = ((1 << digits * np.arange(len(memory))).astype(shown.dtype) @ shown).astype(np.int32).reshape(-1, m * n)
     numbers = by_slot[:, np.argsort(row * n + column)].reshape(len(readings), -1, m, n)  # vectors are the second axis
     if (numbers < 0).any() or (numbers > AREA * 8 // bits).any():
         raise Contradiction(f"{role} of {form.shape} shows {numbers.max()}, which is no number of a place")

@@ -174,6 +174,7 @@ def gather(matrices: Array, fragment: Fragment) -> Array:
     return matrices[(slice(None), *places(fragment))]
 
 
+@lru_cache(maxsize=8)
 def places(fragment: Fragment) -> tuple[Array, Array, Array]:
     """Computation from 0, row and column of each slot. Raises LanemapError if a slot is outside the matrix."""
     expect_ranges(fragment)

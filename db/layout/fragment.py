@@ -507,10 +507,12 @@ def elements(columns: Mapping[str, Array]) -> Array:
     complete = {"col_last": columns["col"], "computation": 1, **columns}
     for name in Element._fields:
         values = np.asarray(complete[name])
-        if (outside := np.abs(values) > _LARGEST).any():
-            raise LanemapError(f"{name} {values[outside][0]} is outside -{_LARGEST}..{_LARGEST}")
+        if max(values.max(initial=0), -values.min(initial=0)) > _LARGEST:
+            outside = values[np.abs(values) > _LARGEST]
+            raise LanemapError(f"{name} {outside[0]} is outside -{_LARGEST}..{_LARGEST}")
         table[name] = values
-    return table[np.argsort(place_numbers(table), kind="stable")]  # fast where they are in order
+    numbers = place_numbers(table)
+    return table if (np.diff(numbers) >= 0).all() else table[np.argsort(numbers, kind="stable")]
 
 
 def place_numbers(table: Array) -> Array:

@@ -72,6 +72,7 @@ def check_ranges(fragment: Fragment) -> list[str]:
     findings = [
         f"{name} {spans(np.unique(outside).tolist())} is outside {inside.start}..{inside.stop - 1}"
         for name, inside in fragment.ranges.items()
+        if table[name].min(initial=inside.start) < inside.start or table[name].max(initial=-1) >= inside.stop
         if len(outside := table[name][(table[name] < inside.start) | (table[name] >= inside.stop)])
     ]
     return findings + ["a window of columns ends before it begins"] * bool((table["col_last"] < table["col"]).any())

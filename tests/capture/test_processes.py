@@ -212,7 +212,10 @@ def test_the_largest_modules_are_measured_first(documented):
     module_of = {str(form): number for number, module in enumerate(modules) for form in module}
     measured = []
     capture(card, documented, None, lambda outcome: measured.append(module_of[outcome.instruction]))
-    sizes = [sum(form.threads for form in modules[number]) for number in dict.fromkeys(measured)]
+    sizes = [
+        sum(form.threads * (32 if form.role else form.dimensions[2]) for form in modules[number])
+        for number in dict.fromkeys(measured)
+    ]
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) > 1
 
