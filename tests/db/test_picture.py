@@ -18,7 +18,7 @@ from lanemap.db.render.facts import heading
 from lanemap.db.render.picture import compose
 from lanemap.db.render.picture.formats import FORMATS, format_of, table
 from lanemap.db.render.picture.grid import PLAIN, Cell, Grid, View, by_element, by_lane
-from lanemap.db.render.picture.runs import Run, repeat
+from lanemap.db.render.picture.runs import repeat
 
 from ..modes import one_of_each
 
@@ -209,18 +209,18 @@ def test_elements_outside_the_matrix_are_counted():
 
 def test_what_repeats_divides_all_lines_of_every_table():
     def lines(count):
-        return [[[Run.of(n % 2, n // 2, 0, n, 0, 0)]] for n in range(count)]
+        return [[[(n % 2, n // 2, 0, n, 0, 0)]] for n in range(count)]
 
     def lanes(step):
-        return [[[Run.of(n * step, 0, 0, n, 0, 0)]] for n in range(6)]
+        return [[[(n * step, 0, 0, n, 0, 0)]] for n in range(6)]
 
     assert repeat([lines(6)]) == (2, [(0, 1, 0, 2, 0)])
     assert repeat([lines(5)]) is None
     assert repeat([lanes(1)]) == (1, [(1, 0, 0, 1, 0)])
     assert repeat([lanes(32), lanes(64)], 32)[1] == [(32, 0, 0, 1, 0), (64, 0, 0, 1, 0)]
     assert repeat([lanes(32), lanes(1)], 32) is None
-    assert repeat([[[[Run.of(0, n, 0, n, 0, n)]] for n in range(4)]]) is None, "windows that grow"
-    assert repeat([[[[Run.of(0, n, 0, n, 0, 0)] * (n + 1)] for n in range(4)]]) is None, "cells that hold more and more"
+    assert repeat([[[[(0, n, 0, n, 0, n)]] for n in range(4)]]) is None, "windows that grow"
+    assert repeat([[[[(0, n, 0, n, 0, 0)] * (n + 1)] for n in range(4)]]) is None, "cells that hold more and more"
     assert repeat([[[[]] for _ in range(4)]]) is None, "nothing"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from ...layout.fragment import Fragment
 from ...text import grouped
 from ..facts import axes, legend
 from . import runs
-from .runs import Cells, Run, Spans, Table, turned
+from .runs import Cells, Elements, Run, Spans, Table, turned
 
 #: More columns of labels than this are too many to see at a glance. Where they repeat, they are drawn once.
 _WIDE = 16
@@ -186,7 +186,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A table of a fragment on its way to a grid, in which columns and then rows are joined.
+    """What a fragment holds on its way to a grid: elements, of which a table is made by joining columns and then rows.
 
     ``kinds`` say what its lines and columns are. Only columns with the same number in ``within`` are joined, and
     ``units`` of them make up one such kind. ``rows`` and ``columns`` are what each line and column of the table stands
@@ -194,14 +194,15 @@ class _Sheet:
     """
 
     fragment: Fragment
-    table: Table
+    elements: Elements
     kinds: tuple[str, str] = ("row", "column")
     within: Sequence[int] = ()
     units: int = 1
+    table: Table = field(default_factory=list)
     rows: Spans = ()
     columns: Spans = ()
     notes: tuple[str, ...] = ()
-    alike: Sequence[Table] = ()
+    alike: Sequence[Elements] = ()
 
     @property
     def axes(self) -> tuple[object, object]:
@@ -257,11 +258,12 @@ def _large(fragment: Fragment) -> bool:
 def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
-    elements = [run for run, _ in runs.elements(fragment.packed)]
-    lanes = max(fragment.threads, 1 + max((run.lane for run in elements), default=0))
+    elements = [*fragment.tuples()]
+    lanes = max(fragment.threads, 1 + max((lane for lane, *_ in elements), default=0))
     held = runs.no_elements(lanes, len(slots))
-    for run in elements:
-        held[run.lane][run.reg * fragment.slots + run.slots[0]].append(run)
+    for element in elements:
+        lane, reg, slot, *_ = element
+        held[lane][reg * fragment.slots + slot].append(element)
     folded = _large(fragment) and not view.whole
     sheets = [_Sheet(fragment, held, ("lane", "register"), [reg for reg, _ in slots], fragment.slots)]
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
@@ -305,24 +307,24 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
     """The sheets with only their first lines, or columns, where the others repeat these in other lanes or registers."""
     first, turn = sheets[0], turned if axis else list
     units = first.units if axis else 1
-    tables = [turn(sheet.table) for sheet in sheets]
+    tables = [turn(sheet.elements) for sheet in sheets]
     repetition = runs.repeat(tables, first.fragment.group)
     if repetition is None or repetition[0] % units:
         return sheets
     step, shifts = repetition
     words = (runs.in_words(first.kinds[axis], step // units, len(tables[0]) // units, shift) for shift in shifts)
     return [
-        replace(sheet, table=turn(table[:step]), notes=(*sheet.notes, note))
+        replace(sheet, elements=turn(table[:step]), notes=(*sheet.notes, note))
         for sheet, table, note in zip(sheets, tables, words, strict=True)
     ]
 
 
 def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]:
-    for lines in (1, None):  # usually the first line already shows that there are too many columns
-        columns, tables = runs.join_columns([sheet.table[:lines] for sheet in sheets], sheets[0].within)
+    for lines in (1, None) if folded else (None,):  # often the first line shows that there are too many columns
+        columns, tables = runs.join_columns([runs.single(sheet.elements[:lines]) for sheet in sheets], sheets[0].within)
         if folded and len(columns) > _WIDE:
             return _join_columns(_fold(sheets, 1), folded=False)
-    alike = [sheet.table for sheet in sheets]
+    alike = [sheet.elements for sheet in sheets]
     return [
         replace(sheet, table=table, columns=columns, alike=alike) for sheet, table in zip(sheets, tables, strict=True)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from operator import sub
 from typing import NamedTuple, TypeVar
 
 from ...layout.fragment import unpacked
@@ -38,34 +39,37 @@ Cells = list[Run]
 Table = list[list[Cells]]
 Spans = Sequence[tuple[int, int]]
 
-
-@lru_cache(2)
-def elements(packed: bytes) -> list[tuple[Run, int]]:
-    """Every element and its computation. The matrix and the register file of a layout share the result."""
-    return [(Run.of(*element), computation) for *element, computation in unpacked(packed)]
+#: A table of elements, of which runs are made when what repeats is left out.
+Elements = list[list[list[tuple[int, ...]]]]
 
 
 @lru_cache(16)
-def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Table, int]]:
+def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Elements, int]]:
     """The matrix of each computation, with the elements of each cell, and how many elements are outside.
 
     Operands with the same layout share the result: never change it.
     """
-    tables: dict[int, Table] = defaultdict(lambda: no_elements(rows, cols))
+    tables: dict[int, Elements] = defaultdict(lambda: no_elements(rows, cols))
     outside = Counter[int]()
-    for run, computation in elements(packed):
-        table, row, (first, last) = tables[computation], run.rows[0], run.cols
+    for element in unpacked(packed):
+        _, _, _, row, first, last, computation = element
+        table = tables[computation]
         if 0 <= row < rows and first >= 0 and last < cols:
             for cell in table[row][first : last + 1]:
-                cell.append(run)
+                cell.append(element)
         else:
             outside[computation] += 1
     return {number: (tables[number], outside[number]) for number in sorted(tables)}
 
 
-def no_elements(rows: int, cols: int) -> Table:
+def no_elements(rows: int, cols: int) -> Elements:
     """A matrix that no lane holds anything of."""
     return [[[] for _ in range(cols)] for _ in range(rows)]
+
+
+def single(table: Elements) -> Table:
+    """Each element as a run."""
+    return [[[Run.of(*element[:6]) for element in cell] for cell in line] for line in table]
 
 
 def join_columns(tables: Sequence[Table], within: Sequence[int] = ()) -> tuple[Spans, list[Table]]:
@@ -151,34 +155,36 @@ def span_words(span: tuple[int, int]) -> str:
 Shift = tuple[int, int, int, int, int]
 
 
-def repeat(tables: Sequence[Table], lanes: int = 1) -> tuple[int, list[Shift]] | None:
+def repeat(tables: Sequence[Elements], lanes: int = 1) -> tuple[int, list[Shift]] | None:
     """After how many lines all tables, which have equally many, repeat, and the shift in each; None if they do not.
 
     A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
     lines = len(tables[0])
+    counts = [[len(cell) for line in table for cell in line] for table in tables]
+    fields = [
+        [*zip(*(element for line in table for cell in line for element in cell), strict=True)] for table in tables
+    ]
     for step in range(1, lines // 2 + 1):
         if lines % step == 0:
-            shifts = [shift for table in tables if (shift := _shift(table, step, lanes))]
+            both = zip(counts, fields, strict=True)
+            shifts = [shift for each in both if (shift := _shift(*each, step * len(each[0]) // lines, lanes))]
             if len(shifts) == len(tables):
                 return step, shifts
     return None
 
 
-def _shift(table: Table, step: int, lanes: int) -> Shift | None:
-    """The one shift from every element to that in its place ``step`` lines further on."""
-    shift = None
-    for line, further in zip(table, table[step:], strict=False):
-        for cell, other in zip(line, further, strict=True):
-            if len(cell) != len(other):
-                return None
-            for a, b in zip(cell, other, strict=True):
-                moved = b.cols[0] - a.cols[0]
-                by = b.lane - a.lane, b.reg - a.reg, b.slots[0] - a.slots[0], b.rows[0] - a.rows[0], moved
-                if by != (shift or by) or by[0] % lanes or moved != b.cols[1] - a.cols[1]:
-                    return None
-                shift = by
-    return shift
+def _shift(counts: Sequence[int], fields: Sequence[Sequence[int]], cells: int, lanes: int) -> Shift | None:
+    """The one shift from every element to that in its place so many cells further on.
+
+    ``counts`` say how many elements each cell has, and each of ``fields`` has a number of all elements.
+    """
+    further = sum(counts[:cells])
+    if not fields or further >= len(fields[0]) or counts[cells:] != counts[:-cells]:
+        return None
+    lane, reg, slot, row, col, last = by = [field[further] - field[0] for field in fields[:6]]
+    same = (all(map(each.__eq__, map(sub, field[further:], field))) for each, field in zip(by, fields, strict=False))
+    return (lane, reg, slot, row, col) if lane % lanes == 0 and col == last and all(same) else None
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:
