@@ -500,6 +500,28 @@ def test_a_dropped_file_is_judged(visit, database, tmp_path):
     assert tab.locator(".lanemap img").count() == 1
 
 
+def test_a_file_that_claims_a_tile_is_compared_with_the_fields_of_one(visit, database, tmp_path):
+    """Read as one instruction, or in another order of its warps, it is wrong."""
+    table = database.find("m16n8k16", "f16", "D", instruction="mma", tile="m64n64", warps="2x2")
+    table.to_csv(tmp_path / "mine.csv", index=False)
+    tab = visit("/compare")
+    for fields, verdict in (
+        ({}, "disagreed"),
+        ({"tile": "m64n64", "warps": "2x2", "shape": "m16n8k16"}, "agreed"),
+        ({"order": "n"}, "disagreed"),
+    ):
+        for name, value in fields.items():
+            tab.locator(f"[name={name}]").fill(value)
+        tab.locator("#file").set_input_files([])
+        tab.locator("#file").set_input_files(tmp_path / "mine.csv")
+        tab.wait_for_selector(f".verdict.{verdict}")
+    assert "lanes are exchanged" in tab.locator("[data-report]").text_content()
+    tab.locator("[name=tile]").fill("")
+    tab.locator("#file").set_input_files([])
+    tab.locator("#file").set_input_files(tmp_path / "mine.csv")
+    tab.locator("[data-refused]", has_text="warps are of a tile: name it").wait_for()
+
+
 def test_dropping_by_mouse(visit):
     tab = visit("/compare")
     tab.evaluate(

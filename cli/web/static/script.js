@@ -367,7 +367,8 @@ function dropping(area) {
     if (!file) return;
     refused.textContent = "";
     report.textContent = `Comparing ${file.name} …`;
-    const address = document.querySelector(".ask").action + "?" + new URLSearchParams({ against: document.getElementById("against").value });
+    const form = document.querySelector(".ask"), { left: _, right: against, ...only } = Object.fromEntries(new FormData(form));
+    const address = form.action + "?" + new URLSearchParams({ against, ...only });
     try {
       const answer = await fetch(address, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
       const text = await answer.text();
