@@ -7,6 +7,7 @@ is not. Sums of integers are exact; of others each element may be off by what it
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +21,16 @@ from ..layout.fragment import Fragment
 from ..lookup import Query, operand_with_rows
 from ..rows import Rows, Told
 from ..store.reader import Reader
-from ..text import counted, either
-from .mistake import Given
+from ..text import either
+from .mistake import Given, Mistake, Sieve
 
 #: Of each type of D the bits of integers whose sums are exact, and how far other sums may be off for their size.
 _SUMS = {"f64": (53, 2.0**-46), "f32": (24, 2.0**-17), "f16": (11, 2.0**-9), "s32": (53, 0.0)}
 #: The same where A has at most 8 bits: some tensor cores add these with fewer bits.
 _NARROW = (13, 2.0**-12)
+
+#: What integers of 32 bits wrap around at, and the largest weight of an element of D in a sum over it.
+_WRAPS, _HEAVIEST = 1 << 32, 99
 
 #: The types of D that elements of numpy's types are.
 _NATIVE = {row.native: name for name, row in TYPES.items() if row.native and name != "tf32"}
@@ -46,7 +50,7 @@ class Cause(NamedTuple):
 class Blame(Told):
     """What explains a result: ``wrong`` of ``total`` elements of D are; each of ``causes`` explains all of them.
 
-    ``roles`` are the operands in which ``tried`` exchanges were tried.
+    ``roles`` are the operands in which mistakes were tried.
     """
 
     subject: str
@@ -55,7 +59,6 @@ class Blame(Told):
     total: int
     causes: tuple[Cause, ...]
     roles: Sequence[str]
-    tried: int
     remarks: Sequence[str] = ()
 
     @property
@@ -77,8 +80,7 @@ class Blame(Told):
         for cause in self.causes:
             yield f"as if {cause.words}: {self.total} of {self.total} elements"
         if not self.causes:
-            tried = f"{counted(self.tried, 'exchange')}, transpositions and offsets of {either(self.roles)}"
-            yield f"none of {tried} explains it"
+            yield f"no exchange, transposition or offset of {either(self.roles)} explains it"
 
 
 @dataclass(frozen=True)
@@ -96,27 +98,41 @@ class Multiplied:
         """A as it is multiplied: with the columns that E chooses, and scaled. Some operands may be others."""
         values = {**self.values, **changed}
         made = values["A"]
-        if self.a and "E" in values:
-            rule, (count, rows, fields) = self.a.sparsity, values["E"].shape
-            first = np.arange(fields) // rule.fields * rule.width + values["E"].astype(np.int64) * rule.group
-            col = (first[..., None] + np.arange(rule.group)).reshape(made.shape)
-            whole = np.zeros((count, *self.a.dimensions))
-            np.add.at(whole[0], (np.arange(rows)[:, None], col[0]), made[0])
+        if (columns := self._columns(values)) is not None:
+            whole = np.zeros((1, *self.a.dimensions))  # type: ignore[union-attr]
+            np.add.at(whole[0], (np.arange(len(columns))[:, None], columns), made[0])
             made = whole
-        if self.xor:
-            made = made - 0.5
-        scale = values.get("SFA")
-        return made if scale is None else made * np.repeat(scale, made.shape[2] // scale.shape[2], axis=2)
+        return self._scaled(made - 0.5 if self.xor else made, "SFA", 2, values)
 
     def right(self, **changed: Array) -> Array:
         """B as it is multiplied: scaled."""
         values = {**self.values, **changed}
-        made, scale = values["B"], values.get("SFB")
-        if self.xor:
-            made = 1 - 2 * made
-        return made if scale is None else made * np.repeat(scale, made.shape[1] // scale.shape[1], axis=1)
+        return self._scaled(1 - 2 * values["B"] if self.xor else values["B"], "SFB", 1, values)
+
+    def weights(self, weights: Array) -> dict[str, Array]:
+        """How much a sum over D with such weights grows with each element of A, B, C and D itself."""
+        a, b = weights @ self.right().swapaxes(1, 2), self.left().swapaxes(1, 2) @ weights
+        a, b = self._scaled(a, "SFA", 2, self.values), self._scaled(b, "SFB", 1, self.values)
+        if (columns := self._columns(self.values)) is not None:
+            a = np.take_along_axis(a, columns[None], axis=2)
+        return {"A": a, "B": -2 * b if self.xor else b}
+
+    def _columns(self, values: Mapping[str, Array]) -> Array | None:
+        """The column of each stored element of a sparse A, by row; None of a dense one."""
+        if not self.a or "E" not in values:
+            return None
+        rule, (_, rows, fields) = self.a.sparsity, values["E"].shape
+        first = np.arange(fields) // rule.fields * rule.width + values["E"][0].astype(np.int64) * rule.group
+        return np.asarray((first[..., None] + np.arange(rule.group)).reshape(rows, -1))
+
+    @staticmethod
+    def _scaled(made: Array, role: str, axis: int, values: Mapping[str, Array]) -> Array:
+        """What is multiplied, or its weights, with the scales of a role along K."""
+        scale = values.get(role)
+        return made if scale is None else made * np.repeat(scale, made.shape[axis] // scale.shape[axis], axis)
 
 
+@np.errstate(invalid="ignore", over="ignore")  # of infinities
 def blame(
     reader: Reader, query: Query, given: Mapping[str, Any], actual: Any, expected: Any = None, d: str | None = None
 ) -> Blame:
@@ -140,11 +156,9 @@ def blame(
     fragments = _operands(reader, query, given, d or _NATIVE.get(np.asarray(actual).dtype.str[1:], ""), named=d)
     xor = False
     if both and fragments["A"].type == "b1":
-        operations = {form.suffix for form in query.forms}
+        operations = {form.suffix: f"{form.name} {form.shape} b1 {form.suffix[1:]}" for form in query.forms}
         if len(operations) > 1:
-            raise LanemapError(
-                "products of bits are of xor or and: name the mnemonic, as in " + query.forms[0].mnemonic
-            )
+            raise LanemapError(f"{query.title} multiplies bits in two ways: name {either([*operations.values()])}")
         xor = ".xor.popc" in operations
     sides = {role: Given(role, values_of(of, given[role], role), of) for role, of in fragments.items() if role in given}
     seen = values_of(fragments["D"], actual, "actual")
@@ -152,59 +166,63 @@ def blame(
     nothing = np.zeros((1, seen.shape[1], 1)), np.zeros((1, 1, seen.shape[2]))
     left, right = (product.left(), product.right()) if both else nothing
     added = product.values.get("C", np.zeros_like(seen))
-    made = left @ right + xor * left.shape[2] / 2 + added
-    wanted = made if expected is None else values_of(fragments["D"], expected, "expected")
-    rest = wanted - left @ right
-    allowed = _tolerance(fragments, product.values, np.abs(left) @ np.abs(right) + np.abs(wanted), seen, wanted)
-    wraps = fragments["D"].type == "s32"
+    made, rest = left @ right, xor * left.shape[2] / 2 + added
+    wanted = made + rest
+    if expected is not None:
+        wanted = values_of(fragments["D"], expected, "expected")
+        rest = wanted - made
+    size = np.abs(left) @ np.abs(right) + np.abs(wanted)
+    size = np.where(np.isfinite(size), size, 0)  # infinity is near nothing
+    allowed = _tolerance(fragments, product.values, size, seen, wanted)
+    wraps = _WRAPS * (fragments["D"].type == "s32")
     sides["D"] = Given("D", wanted, fragments["D"])
 
-    def equal(found: Array, limit: Array = allowed, other: Array = seen) -> Array:
-        apart = np.abs(found - other)
-        return np.asarray((apart % (1 << 32) if wraps else apart) <= limit)
+    def equal(found: Array, limit: Array = allowed) -> Array:
+        if wraps:
+            found = found + np.rint((seen - found) / wraps) * wraps
+        return np.isclose(found, seen, rtol=0, atol=limit, equal_nan=True)
 
-    # A product with a few vectors refuses most mistakes at once.
-    generator = np.random.default_rng(0)
-    across, down = (generator.choice([-1.0, 1.0], shape) for shape in ((seen.shape[2], 2), (2, seen.shape[1])))
+    good = equal(wanted)
+    apart = np.where(good, 0, seen - wanted)
+    weights = np.random.default_rng(0).integers(-_HEAVIEST, _HEAVIEST, seen.shape, endpoint=True).astype(np.float64)
+    off = float((weights * apart).sum())
+    limit = _HEAVIEST * float(allowed.sum() + 2.0**-40 * (size + np.abs(seen)).sum())
+    weighed = {"C": weights, "D": weights} | (product.weights(weights) if both else {})
+    sieves = {role: Sieve(each, off, limit, wraps) for role, each in weighed.items()}
 
-    def explains(role: str, index: Array, within: Array | None = None) -> bool:
-        """Whether D is what came out if each cell of an operand, maybe for some of D, has the value of another one."""
-        values = sides[role].values
-        moved = values.ravel()[index.ravel()].reshape(values.shape)
-        if np.array_equal(moved, values):
+    @cache
+    def held_by(warps: tuple[int, ...]) -> tuple[Array, bool]:
+        """What of D some warps hold, and whether all that is wrong is there."""
+        within = np.isin(np.arange(seen.size), sides["D"].cells[[*warps]]).reshape(seen.shape)
+        return within, bool(good[~within].all())
+
+    def explains(role: str, mistake: Mistake) -> bool:
+        """Whether D is what came out if cells of an operand, maybe for some warps of D, have the values of others."""
+        values, (_, cells, instead, warps) = sides[role].values, mistake
+        within, there = held_by(warps) if warps else (np.True_, True)
+        moved, most = values.copy(), allowed.copy()
+        moved.flat[cells] = values.flat[instead]
+        if not there or np.array_equal(moved, values):
             return False
         if role == "D":
-            return bool(equal(moved, allowed.ravel()[index.ravel()].reshape(seen.shape)).all())
-        if role == "C":
-            return bool(equal(wanted - added + moved).all())
-        one, other = left, right
-        if role in ("B", "SFB"):
-            other = product.right(**{role: moved})
-            likely = equal(down @ one @ other, 2 * np.abs(down) @ allowed, down @ (seen - rest))
+            found, most.flat[cells] = moved, allowed.flat[instead]
+        elif role == "C":
+            found = wanted - added + moved
+        elif role in ("B", "SFB"):
+            found = left @ product.right(**{role: moved}) + rest
         else:
-            one = product.left(**{role: moved})
-            likely = equal(one @ (other @ across), 2 * allowed @ np.abs(across), (seen - rest) @ across)
-        if within is not None:
-            return bool(equal(np.where(within, one @ other + rest, wanted)).all())
-        return bool(likely.all() and equal(one @ other + rest).all())
+            found = product.left(**{role: moved}) @ right + rest
+        return bool(equal(np.where(within, found, wanted), most).all())
 
-    wrong, tried, causes = int((~equal(wanted)).sum()), 0, []
+    wrong = int((~good).sum())
     roles = [role for role in ("A", "B", "E", "SFA", "SFB", "C", "D") if role in sides and (both or role in "CD")]
-    for role in roles if wrong else ():
-        for words, index in sides[role].moves():
-            tried += 1
-            if explains(role, index):
-                causes.append(Cause(role, words))
-    # What only one of several warps has wrong is in its part of D.
-    apart = ~equal(wanted)
-    for warp, cells in enumerate(sides["D"].cells if wrong else ()):
-        within = np.zeros(seen.shape, bool)
-        within.flat[cells[cells >= 0]] = True
-        for role in roles if len(sides["D"].cells) > 1 and not apart[~within].any() else ():
-            for words, index in sides[role].moves_in(warp):
-                tried += 1
-                if explains(role, index, within):
-                    causes.append(Cause(role, words))
+    alone = [warp for warp in range(len(sides["D"].cells)) if held_by((warp,))[1]]
+    causes = [
+        Cause(role, mistake.words)
+        for role in (roles if wrong else ())
+        for mistake in sides[role].mistakes(sieves.get(role), alone)
+        if explains(role, mistake)
+    ]
     if wrong and "C" in sides and equal(wanted - added).all():
         causes.append(Cause("C", "C were left out"))
     if wrong and both and "E" not in sides and (swapped := sides["A"].swapped(sides["B"])):
@@ -212,7 +230,7 @@ def blame(
         causes += [Cause("A", "A and B were exchanged")] if equal(rest + found).all() else []
     remarks = () if both else ("without A and B only what happens to C and D can be told",)
     of = fragments["D"]
-    return Blame(str(of), str(of.source), wrong, seen.size, tuple(dict.fromkeys(causes)), roles, tried, remarks)
+    return Blame(str(of), str(of.source), wrong, seen.size, tuple(dict.fromkeys(causes)), roles, remarks)
 
 
 def _tolerance(fragments: Mapping[str, Fragment], values: Mapping[str, Array], size: Array, *known: Array) -> Array:
