@@ -56,7 +56,8 @@ def _chain(chain: Chain) -> str:
         raise LanemapError(f"C++ is for instructions of NVIDIA, and {foreign[0]} is of another vendor")
     if (table["lane"] // WARP != table["from_lane"] // WARP).any():
         raise LanemapError(
-            "values move between warps, which no shuffle does: store D with stmatrix, load with ldmatrix"
+            "values move between warps, which no shuffle does: chain D stmatrix, then __syncthreads(), then ldmatrix "
+            f"{second.role}, for the same tile in memory"
         )
     if not chain.converts and first.slot_bits != second.slot_bits:
         raise LanemapError(
