@@ -17,7 +17,8 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 
 from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, __version__
 from ...db.flow.recipe import Address, Recipe
-from ...db.isa.instructions import ROLES
+from ...db.flow.through import Through
+from ...db.isa.instructions import ROLES, WORD
 from ...db.render import blocks, facts
 from ...db.render.picture import formats
 from ...db.render.picture import grid as drawing
@@ -159,10 +160,27 @@ def matrix(fragment: Fragment, lane: int | None = None, axes: str | None = None)
 
 
 def register_file(fragment: Fragment, lane: int | None = None) -> str:
-    """What each lane holds, a row for each."""
-    grid = drawing.by_lane(fragment, drawing.View())
-    caption = f"{fragment.role} by lane: row,col in each register.slot"
-    return _table(fragment, grid, lane, caption, by="lane") if _cells(grid) <= _MOST else ""
+    """What each lane holds, a row for each; or each bank of shared memory, a row for each 128 bytes."""
+    by = "bank" if fragment.tile else "lane"
+    if fragment.tile:
+        grid = drawing.by_bank(fragment.tuples())
+        caption = f"{fragment.role} in shared memory: row,col in the word of each bank, 128 bytes a line"
+    else:
+        grid = drawing.by_lane(fragment, drawing.View())
+        caption = f"{fragment.role} by lane: row,col in each register.slot"
+    return _table(fragment, grid, lane, caption, by=by) if _cells(grid) <= _MOST else ""
+
+
+def between(found: Through) -> list[str]:
+    """The tile between two operands by bank, as it is written, and as it is read where that differs."""
+    tables, turn = [], slice(None, None, -1 if found.turned else 1)
+    for at, name in enumerate(("written", "read") if found.moves_values else ("tile",)):
+        cells = [(*row[:2][turn], row[2 + at]) for row in found.rows().rows]
+        held = ((0, bit // WORD, bit % WORD // found.tile.bits, row, col, col) for row, col, bit in cells)
+        caption = f"{name}: row,col of {found.first.role} in the word of each bank, 128 bytes a line"
+        data = {"role": name, "axes": "MN", "by": "bank", "size": found.written.shape[turn]}
+        tables.append(formats.table(drawing.by_bank(held), data, caption))
+    return tables
 
 
 def tile(made: Recipe) -> str:

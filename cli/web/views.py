@@ -273,7 +273,7 @@ def operand(
         "product": survey.product_of[key.operand],
         "fragment": fragment,
         "matrices": drawn,
-        "registers": remembered(register_file, (like, lane), fragment, lane) if rows and not fragment.tile else "",
+        "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
         "narrower": _narrower(survey, key) if links.static else (),
         "variants": {links.of(each): each for each in survey.operands[key.operand]},
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
@@ -389,15 +389,22 @@ async def compare(at: At, only: Only, left: str | None = None, right: str | None
 
 
 async def chains(
-    at: At, first: str = "", second: str = "", major: str = "", transpose: bool = False, relabel: bool = False
+    at: At,
+    first: str = "",
+    second: str = "",
+    major: str = "",
+    through: str = "",
+    transpose: bool = False,
+    relabel: bool = False,
 ) -> Facts:
     """How one operand becomes another, or is loaded or stored, with the layouts of both; or what one can become."""
     first, second = (first, second) if first.strip() else (second, "")
-    asked = {"first": first, "second": second, "transpose": transpose, "relabel": relabel, "major": major}
-    facts: Facts = {"title": "Chain", "pictures": [], "refused": "", **asked}
+    asked = {"first": first, "second": second, "transpose": transpose, "relabel": relabel}
+    asked |= {"major": major, "through": through}
+    facts: Facts = {"title": "Chain", "verdict": "", "refused": "", **asked}
     if not first.strip():
         return facts
-    asked |= {"second": second.strip() or None, "major": major or None}
+    asked |= {"second": second.strip() or None, "major": major or None, "through": through or None}
     try:
         verdict, text, ends, order, code, lacking, tiles = await at.work(work.shown, **asked)
     except LanemapError as error:

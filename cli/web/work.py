@@ -39,6 +39,7 @@ from ... import (
     Recipes,
     Source,
     Survey,
+    Through,
     UnavailableError,
     read_file,
 )
@@ -46,7 +47,7 @@ from ...capture import recording
 from ...db.render import report
 from ..app import encoded
 from ..options import ChainFormat, Format, ReportFormat
-from .render import tile
+from .render import between, tile
 
 if TYPE_CHECKING:
     from ... import Check, Key, Query
@@ -261,13 +262,14 @@ def shown(
     Last are the device function and the reason why there is none, of which one is empty, and tiles in memory.
     """
     answer = database.chain(first, second, **options)
-    layouts = [(end.key, str(end.source)) for end in answer.ends]
+    layouts = [(end.key, str(end.source)) for end in answer.ends if not end.tile]
     order = answer.order if isinstance(answer, Chain) else None
     try:
         code, lacking = answer.cpp(), ""
     except LanemapError as error:
         code, lacking = "", str(error)
     tiles = [tile(each) for each in answer] if isinstance(answer, Recipes) else []
+    tiles = between(answer) if isinstance(answer, Through) else tiles
     return answer.verdict, answer.text(), layouts, order, code, lacking, tiles
 
 

@@ -33,8 +33,9 @@ class Through(Told):
     """What one operand writes to a tile of shared memory, and where the next reads.
 
     ``written`` and ``read`` are the bits of memory at which each element of the matrix lies for either, over M or N and
-    K of the second operand, or rows and elements of its box. ``stores`` and ``loads`` are the moves where lanes are at
-    an end, and ``fitting`` are the modes with which both agree.
+    K of the second operand, or rows and elements of its box; ``turned`` where the first of these count columns of the
+    first operand. ``stores`` and ``loads`` are the moves where lanes are at an end, and ``fitting`` are the modes with
+    which both agree.
     """
 
     first: Fragment
@@ -43,6 +44,7 @@ class Through(Told):
     written: Array
     read: Array
     fitting: Sequence[str]
+    turned: bool
     stores: Recipe | None = None
     loads: Recipe | None = None
     descriptor: Descriptor | None = None
@@ -184,10 +186,8 @@ def through(
     if source and source.bits != bits:
         raise LanemapError(f"{first} has elements of {source.bits} bits, {second} of {bits}: write b{bits}")
     major = "MN" if isinstance(goal, Tile) and goal.major == "MN" else "K"
-    if source:
-        mn, k = (source.mn, source.k) if major == "K" else (source.k, source.mn)
-    else:
-        mn, k = first.dimensions[:: -1 if transposed != (second.role == "B") else 1]
+    turned = major == "MN" if source else transposed != (second.role == "B")
+    mn, k = ((source.mn, source.k) if source else first.dimensions)[:: -1 if turned else 1]
     least = (goal.mn, goal.k) if goal else second.dimensions[:: -1 if second.role == "B" else 1]
     if mn % least[0] or k % least[1]:
         raise LanemapError(f"{first} is {mn} x {k} here, no multiple of {least[0]} x {least[1]} as {second} is")
@@ -206,7 +206,7 @@ def through(
     if written is None:
         along = (k if major == "K" else mn) * bits // 8
         raise LanemapError(f"{chosen} has lines of {tile.span} bytes, and these have {along}: write --through none")
-    written = written.T if source and major == "MN" else written
+    written = written.T if source and turned else written
     descriptor: Descriptor | None = None
     read: Array | None
     if isinstance(goal, Tile):
@@ -227,7 +227,8 @@ def through(
         written,
         read,
         fitting,
-        None if source else _moved(first, bits, (major == "K") ^ transposed ^ (second.role == "B"), "st", moves),
+        turned,
+        None if source else _moved(first, bits, (major == "K") ^ turned, "st", moves),
         None if goal else _moved(second, bits, second.role == "A", "ld", moves),
         descriptor,
     )

@@ -17,10 +17,11 @@ from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.render.facts import heading
 from lanemap.db.render.picture import compose
 from lanemap.db.render.picture.formats import FORMATS, format_of, table
-from lanemap.db.render.picture.grid import PLAIN, Cell, Grid, View, by_element, by_lane
+from lanemap.db.render.picture.grid import PLAIN, Cell, Grid, View, by_bank, by_element, by_lane
 from lanemap.db.render.picture.runs import repeat
 
 from ..modes import one_of_each
+from ..shared_memory import SPANS, memory
 
 
 def accumulator(n, slots=1):
@@ -429,3 +430,29 @@ def test_a_format_is_the_ending_of_a_file(tmp_path, fragments):
         format_of("a.gif")
     with pytest.raises(LanemapError, match="no picture format 'gif': choose from svg"):
         picture.save(tmp_path / "a.svg", "gif")
+
+
+@pytest.mark.parametrize("mode", SPANS)
+@pytest.mark.parametrize(("name", "major", "bits"), [("f16", "K", 16), ("f16", "MN", 16), ("e4m3", "K", 8)])
+def test_banks_hold_what_a_model_of_memory_has_there(database, mode, name, major, bits):
+    """Lines that are left out are made again from what the note says."""
+    shape = f"m64n64k{256 // bits}"
+    drawn = database.operand(f"{shape} {name} B {mode}.{major}")[0]
+    grid = by_bank(drawn.tuples())
+    said = re.search(r"-(\d+) repeat.*with every (?:(\d+) )?line", " ".join(grid.notes))
+    lines = int(said[1]) + 1 if said else len(grid.rows)
+    step = int(said[2] or 1) if said else lines
+    moved = dict(re.findall(r"the (row|column) is (\d+) higher", " ".join(grid.notes)))
+    held = {}
+    for line in range(lines):
+        for bank, cell in enumerate(grid.rows[line % step][1]):
+            for run in cell.held:
+                by = [line // step * int(moved.get(axis, 0)) for axis in ("row", "column")]
+                cells = [(row, col) for row in range(run.rows[0], run.rows[1] + 1) for col in range(*_upto(run.cols))]
+                for slot, (row, col) in zip(range(*_upto(run.slots)), cells, strict=True):
+                    held[col + by[1], row + by[0]] = (32 * line + bank) * 32 + slot * bits
+    assert held == memory(mode, major, bits, 64, 256 // bits)[0]
+
+
+def _upto(span):
+    return span[0], span[1] + 1

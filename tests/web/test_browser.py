@@ -689,3 +689,37 @@ def test_a_search_for_nothing_says_what_to_type(visit, site):
         tab = visit(address)
         assert tab.locator("h1").text_content() == "Search"
         assert "m16n8k16" in tab.locator("main").text_content()
+
+
+@pytest.mark.parametrize("second", ["128B", "64B"])
+def test_pointing_at_an_element_shows_its_lane_and_its_byte_in_a_tile(visit, database, second):
+    """As it is written, and as it is read where that differs. Lines that repeat others count as well."""
+    chain = database.chain("m64n64k16 f32 D", f"m64n64k16 f16 A {second}.K", through="128B")
+    tab = visit(f"/chain?first=m64n64k16+f32+D&second=m64n64k16+f16+A+{second}.K&through=128B")
+    row, col = 3, 6
+    found = database.find("m64n64k16", "f32", "D", row=row, col=col).iloc[0]
+    tab.get_by_role("cell", name=f"{found.lane}:{found.reg}.{found.slot}", exact=True).hover()
+    said = tab.locator("[data-say]").text_content()
+    assert said.startswith(f"D row {row}, column {col}: lane {found.lane}, register {found.reg}, slot {found.slot}.")
+    bits = [chain.written[row, col], chain.read[row, col]][: 1 + chain.moves_values]
+    words = [int(bit) // 32 for bit in bits]
+    assert re.findall(r"word (\d+), byte (\d+), bank (\d+)", said) == [
+        (str(word), str(4 * word), str(word % 32)) for word in words
+    ]
+    tables = tab.locator("table[data-by=bank]")
+    assert tables.count() == len(words)
+    for at, word in enumerate(words):
+        lit = tables.nth(at).locator("td.meets")
+        assert lit.all_inner_texts() == [f"{row},{col}-{col + 1}"]
+        assert lit.evaluate("cell => [cell.parentElement.cells[0].textContent, cell.cellIndex - 1]") == [
+            str(word // 32 % 8),
+            word % 32,
+        ]
+
+
+def test_pointing_at_a_bank_shows_the_word_of_the_matrix(visit):
+    tab = visit("/wgmma/m64n64k16/f16/B?qualifiers=128B.K")
+    tab.locator("table[data-by=bank] tbody tr").nth(1).locator("td").nth(4).hover()
+    assert tab.locator("table.grid:not([data-by]) td.on").all_inner_texts()[0] == "36.0-1"
+    assert tab.locator("[data-say]").text_content().startswith("B row 0 to 1, column 1: word 36, byte 144, bank 4.")
+    tab.locator("table[data-by=bank] tbody tr").nth(2).locator("td").nth(1).click()  # which no element is in

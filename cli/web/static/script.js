@@ -138,6 +138,7 @@ function search(form) {
 const span = text => { const [first, last] = text.split("-").map(Number); return [first, last === undefined ? first : last]; };
 const meet = (one, other) => one[0] <= other[1] && other[0] <= one[1];
 const inWords = ([first, last]) => first === last ? `${first}` : `${first} to ${last}`;
+const inBank = ({ reg }) => `word ${reg}, byte ${4 * reg}, bank ${reg % 32}`;
 const inBrackets = cells => cells.map(each => `(${each.map(([first, last]) => first === last ? first : `${first}-${last}`).join(", ")})`);
 
 function readCell(cell) {
@@ -148,6 +149,11 @@ function readCell(cell) {
     const lane = parseInt(down), [reg, slots] = across.split(" ")[0].split(".");
     const cells = cell.textContent.split("+").map(each => each.split(",").map(span));
     return { role, axes, part, by, held: [{ lane, reg: Number(reg), slots: span(slots) }], cells };
+  }
+  if (by === "bank") {
+    const reg = 32 * parseInt(down) + Number(across), empty = cell.textContent.trim() === "-";
+    const cells = empty ? [] : cell.textContent.split("+").map(each => each.split(",").map(span));
+    return { role, axes, part, by, held: empty ? [] : [{ lane: 0, memory: true, reg, slots: [0, 31] }], cells };
   }
   if (by === "address") {
     const lane = parseInt(cell.textContent.slice(5));
@@ -162,7 +168,7 @@ function readCell(cell) {
 function foldOf(note) {
   const [, kind, first, last] = note.textContent.match(/^(\w+)s (\d+)-(\d+) repeat/) ?? [];
   const moves = [...note.textContent.matchAll(/the (\w+) is (\d+) (higher|lower)/g)];
-  const step = Number(first), shift = moves.map(([, name, by, way]) => [name, way === "lower" ? -by : Number(by)]);
+  const step = Number(first), shift = moves.map(([, name, by, way]) => [name === "word" ? "register" : name, way === "lower" ? -by : Number(by)]);
   return kind && { times: (Number(last) + 1) / step, shift: { ...Object.fromEntries(shift), [kind.toLowerCase()]: step } };
 }
 
@@ -234,11 +240,11 @@ function pictures() {
     const meets = every.filter(([, other]) => other.role !== facts.role && meeting(facts, other));
     light(same, meets);
     const [rows, cols] = facts.cells[0];
-    const held = facts.by === "address" ? `lane ${facts.held[0].lane} passes its address` : facts.held.map(each => `${each.memory ? "word" : `lane ${each.lane}, register`} ${each.reg}, slot ${inWords(each.slots)}`).join(" and ");
+    const held = facts.by === "address" ? `lane ${facts.held[0].lane} passes its address` : facts.held.map(each => `${each.memory ? inBank(each) : `lane ${each.lane}, register ${each.reg}`}${facts.by === "bank" ? "" : `, slot ${inWords(each.slots)}`}`).join(" and ");
     const others = {}, inMemory = new Set(meets.filter(([, each]) => each.held.some(one => one.memory)).map(([, each]) => each.role));
-    for (const [, each] of meets) if (each.by !== "lane") (others[each.role] ??= new Set()).add((chain ? inBrackets(each.cells) + " of lane " : "") + each.held.map(one => one.memory ? one.reg : one.lane).join("+"));
+    for (const [, each] of meets) if (each.by !== "lane") (others[each.role] ??= new Set()).add(chain ? `${inBrackets(each.cells)} ${each.held.map(one => one.memory ? "at " + inBank(one) : `of lane ${one.lane}, register ${one.reg}`).join("+")}` : each.held.map(one => one.memory ? one.reg : one.lane).join("+"));
     const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in ${inMemory.has(role) ? "words" : "lanes"} ${[...all].sort(new Intl.Collator("en", { numeric: true }).compare).join(" ")}`).join("; ");
-    say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` ${chain ? "Tile by tile it is" : "It meets"} ${met}.` : "");
+    say.textContent = `${facts.role} row ${inWords(rows)}, column ${inWords(cols)}: ${held}.` + (met ? ` ${chain ? (inMemory.size || facts.by === "bank" ? "It is" : "Tile by tile it is") : "It meets"} ${met}.` : "");
   };
   const restore = () => { clear(); say.textContent = hint; if (pinned !== null) lightLane(pinned); else if (cursor) lightCell(cursor); };
   const pin = lane => {
@@ -253,7 +259,9 @@ function pictures() {
   };
   // The address of an element is its role, where there are several, with its row and column in one of the products.
   const link = cell => {
-    const [facts] = known.get(cell), address = new URL(location.href), [[row], [col]] = facts.cells[0];
+    const [facts] = known.get(cell), address = new URL(location.href);
+    if (!facts.cells.length) return;
+    const [[row], [col]] = facts.cells[0];
     const said = { role: roles.size > 1 && facts.role !== "D" ? facts.role : null, part: facts.part, row, col };
     for (const [name, value] of Object.entries(said)) value === null || value === undefined ? address.searchParams.delete(name) : address.searchParams.set(name, value);
     history.replaceState(null, "", address);

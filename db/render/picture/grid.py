@@ -1,4 +1,4 @@
-"""Fragments as tables of labels: by element (which lane, register and slot holds each cell) or by lane.
+"""Fragments as tables of labels: by element (which lane, register and slot holds each cell), by lane, or by bank.
 
 Consecutive neighbours are drawn as one: ``3:0.0-1`` is lane 3, register 0, slots 0 and 1. So the common fragments fit
 into 80 columns, and nothing is left out. In a sparse operand ``3:0.0|1`` are slots each of which can stand for any of
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ...errors import LanemapError
 from ...isa.instructions import instruction
+from ...layout.banks import BANKS
 from ...layout.fragment import Fragment
 from ...text import grouped
 from ..facts import axes, legend
@@ -275,9 +276,44 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
     body = []
     for lane, line in enumerate(sheet.table):
         if any(line):
-            labels = ["+".join(",".join(map(runs.span_words, run[3:])) for run in cell) or "-" for cell in line]
-            body.append((f"{lane}{of_lane.get(lane, '')}", list(map(Cell, labels, line))))
+            body.append((f"{lane}{of_lane.get(lane, '')}", [Cell(_held(cell), cell) for cell in line]))
     return Grid("", "lane\\reg.slot", names, body, sheet.notes)
+
+
+def by_bank(elements: Iterable[tuple[int, ...]]) -> Grid:
+    """Shared memory: one row per 128 bytes, which all banks hold once, with ``row,col`` in the word of each bank.
+
+    ``elements`` lie in words, which are their registers. Lines that repeat others are left out.
+    """
+    held = runs.no_elements(0, BANKS)
+    for element in sorted(elements):
+        line, bank = divmod(element[1], BANKS)
+        held += runs.no_elements(line + 1 - len(held), BANKS)
+        held[line][bank].append(element)
+    notes = []
+    if found := runs.repeat([held]):
+        step, (shift,) = found
+        notes.append(runs.in_words("line", step, len(held), shift).replace("register", "word"))
+        held = held[:step]
+    body = [
+        (str(at), [Cell(_held(cell), cell, units=[run.reg // 4 % 8 for run in cell]) for cell in map(_joined, line)])
+        for at, line in enumerate(runs.single(held))
+    ]
+    return Grid("", "line\\bank", [str(bank) for bank in range(BANKS)], body, notes)
+
+
+def _joined(cell: Cells) -> Cells:
+    """The slots of a word that continue each other as one run."""
+    joined: Cells = []
+    for run in cell:
+        longer = runs.extend(joined[-1], run) if joined else None
+        joined[-1:] = [*joined[-1:], run] if longer is None else [longer]
+    return joined
+
+
+def _held(cell: Cells) -> str:
+    """The rows and columns that a place holds."""
+    return "+".join(",".join(map(runs.span_words, run[3:])) for run in cell) or "-"
 
 
 def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:

@@ -110,7 +110,7 @@ def _together(left: list[Cells], right: list[Cells]) -> list[Cells] | None:
     """Two columns as one, or None if some line does not continue."""
     column = []
     for before, after in zip(left, right, strict=True):
-        joined = [_extend(*pair) for pair in zip(before, after, strict=False)]
+        joined = [extend(*pair) for pair in zip(before, after, strict=False)]
         column.append([run for run in joined if run])
         if not len(before) == len(after) == len(column[-1]):
             return None
@@ -121,7 +121,8 @@ def _follows(left: Run, right: Run) -> bool:
     return (left.lane, left.reg, left.slots[1] + 1) == (right.lane, right.reg, right.slots[0])
 
 
-def _extend(left: Run, right: Run) -> Run | None:
+def extend(left: Run, right: Run) -> Run | None:
+    """Two runs as one, or None where the second does not continue the first."""
     if left == right:
         return left
     if not _follows(left, right):
