@@ -382,7 +382,7 @@ def _shared(tables: Mapping[str, Any]) -> dict[str, str]:
     shared = {}
     for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
         registers, cols = _beyond(table, "reg"), _beyond(table, "col")
-        candidates = largest.setdefault(table[table["reg"] == 0].tobytes(), [])
+        candidates = largest.setdefault(table[table["col"] == 0].tobytes(), [])
         for larger in candidates:
             of = tables[larger]
             held = (of["reg"] < registers) & (of["col"] < cols)
