@@ -187,6 +187,6 @@ def test_an_example_that_puts_two_elements_in_one_place_has_an_erratum():
 
 def test_each_n_that_registers_have_has_an_operand_in_memory():
     forms_of = {form.key("D").shape: form for name in ("wgmma", "wgmma.sp") for form in forms(name, a="f16")}
-    having = {key.shape for key in documented() if tile(key) and (key.type, key.role) == ("f16", "B")}
+    having = {key.shape for key in catalogue.documented() if tile(key) and (key.type, key.role) == ("f16", "B")}
     assert len(forms_of) == 64
     assert having == forms_of.keys()
