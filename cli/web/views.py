@@ -274,7 +274,7 @@ def operand(
         "fragment": fragment,
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
-        "narrower": _narrower(survey, key) if links.static else (),
+        "narrower": _narrower(survey, key) if links.static else ((), False),
         "variants": {links.of(each): each for each in survey.operands[key.operand]},
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
         "reductions": remembered(_reductions, (like, fragment.vendor), fragment) if rows else [],
