@@ -129,7 +129,9 @@ class HeldOperand:
 
     def meant(self, warp: int, depth: Array | None) -> tuple[Array, Array]:
         """What each row and each column of a warp's operand must hold: K as its partner says, or else ascending."""
-        free, own = self.free[warp], self.depth[warp]
+        # No row or column is that of an element of another array.
+        free, own = (np.where(each[warp] < 0, ANY, each[warp]) for each in (self.free, self.depth))
+        depth = None if depth is None else np.where(depth < 0, ANY, depth)
         columns = _ascending(own, 1) if depth is None or (depth == ANY).all() else depth
         rows = _first(np.where(own == columns[:, None, :], free, ANY)[None], 3)[0]
         return np.where(rows == ANY, _ascending(free, 2), rows), columns

@@ -246,7 +246,7 @@ def compiled(kernel: Any, *, files: bool = True) -> Compiled:
         return Compiled(Path(kernel).read_text("utf-8"), file=str(kernel))
     except (OSError, UnicodeDecodeError, TypeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise LanemapError(f"cannot read {kernel}: {reason}: name a file of PTX", "kernel") from None
+        raise LanemapError(f"cannot read {kernel}: {reason}: name a file of PTX") from None
 
 
 def _bytes(globe: Memory, argument: Argument, places: Mapping[str, Allocated]) -> tuple[Array, Array]:

@@ -97,6 +97,22 @@ def test_a_barrier_that_is_missing_is_a_race():
     assert f"ldmatrix reads what st of line {line('st.shared')} writes" in finding.words
 
 
+@pytest.mark.parametrize("formula", [FORMULA, None])
+@pytest.mark.parametrize("other", ["B", "C"])
+@pytest.mark.parametrize("lanes", [4, 8, 31, 32])
+@pytest.mark.parametrize("loads", [("a0",), ("a0", "a2"), ("a1", "a3"), ("a0", "a1"), ("a0", "a1", "a2", "a3")])
+def test_an_operand_may_hold_elements_of_another_array(loads, lanes, other, formula):
+    given = ARGUMENTS if formula else [*ARGUMENTS[:2], "C=f32[16,8]=0"]
+    changes = []
+    for load, offset in {"a0": "", "a1": "+256", "a2": "+16", "a3": "+272"}.items():
+        if load in loads:
+            loaded = f"ld.global.b32 %{load}, [%from{offset}];"
+            instead = f".reg .pred %p{load};\n.reg .b64 %q{load};\nsetp.lt.u32 %p{load}, %lane, {lanes};\n"
+            instead += f"ld.param.u64 %q{load}, [{other}];\n@%p{load} ld.global.b32 %{load}, [%q{load}+{len(changes)}];"
+            changes += [loaded, f"{loaded}\n{instead}"]
+    assert bool(formula) <= (not product(*changes, given=given, formula=formula).ok)
+
+
 def test_what_is_never_written_is_counted():
     finding = only(product("st.global.v2.f32 [%from+256]", "@%second st.global.v2.f32 [%from+256]"))
     assert finding.kind == "unwritten"
