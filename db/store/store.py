@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -378,19 +379,21 @@ def _beyond(table: Any, name: str) -> int:
 
 def _shared(tables: Mapping[str, Any]) -> dict[str, str]:
     """For each table that is the part of a larger one in its registers and columns, the digest of that, by digest."""
-    largest: dict[bytes, list[str]] = {}
+    largest = defaultdict[bytes, list[str]](list)
     shared = {}
     for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
         registers, cols = _beyond(table, "reg"), _beyond(table, "col")
-        candidates = largest.setdefault(table[table["col"] == 0].tobytes(), [])
-        for larger in candidates:
+        # Either is the same in a part, whose columns are fewer, or whose registers are.
+        alike = [table[table[name] == 0].tobytes() for name in ("col", "reg")]
+        for larger in dict.fromkeys(chain.from_iterable(largest[begin] for begin in alike)):
             of = tables[larger]
             held = (of["reg"] < registers) & (of["col"] < cols)
             if np.count_nonzero(held) == len(table) and of[held].tobytes() == table.tobytes():
                 shared[digest] = larger
                 break
         else:
-            candidates.append(digest)
+            for begin in alike:
+                largest[begin].append(digest)
     return shared
 
 
