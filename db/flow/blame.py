@@ -21,7 +21,7 @@ from ..layout.fragment import Fragment
 from ..lookup import Query, operand_with_rows
 from ..rows import Rows, Told
 from ..store.reader import Reader
-from ..text import either
+from ..text import counted, either
 from .mistake import Given, Mistake, Sieve
 
 #: Of each type of D the bits of integers whose sums are exact, and how far other sums may be off for their size.
@@ -228,8 +228,12 @@ def blame(
     if wrong and both and "E" not in sides and (swapped := sides["A"].swapped(sides["B"])):
         found = product.left(A=swapped[0]) @ product.right(B=swapped[1])
         causes += [Cause("A", "A and B were exchanged")] if equal(rest + found).all() else []
-    remarks = () if both else ("without A and B only what happens to C and D can be told",)
+    remarks = [] if both else ["without A and B only what happens to C and D can be told"]
     of = fragments["D"]
+    if not causes and len(odd := np.argwhere(~np.isfinite(seen) & np.isfinite(wanted))):
+        *_, row, col = odd[0]
+        words = f"row {row}, column {col} of D is {seen[tuple(odd[0])]:g}, and {wanted[tuple(odd[0])]:g} by the product"
+        remarks.append(f"{words}: no exchange makes that of {counted(len(odd), 'element')}")
     return Blame(str(of), str(of.source), wrong, seen.size, tuple(dict.fromkeys(causes)), roles, remarks)
 
 

@@ -87,11 +87,12 @@ def describe(query: Query, extents: str | None = None) -> Written:
     of = BoundingBox(mode, type_bits(type_), m, n)
     if not 0 < m <= _MOST or not 0 < n <= _MOST:
         raise LanemapError(f"m{m}n{n} is no box: it has 1 to {_MOST} rows and elements")
-    unit = 128 // of.bits
+    unit, most = 128 // of.bits, of.span * 8 // of.bits
     if n % unit:
-        raise LanemapError(f"{n} elements of {of.bits} bits are no multiple of 16 bytes: write n{-(-n // unit) * unit}")
+        near = min(-(-n // unit) * unit, most)
+        raise LanemapError(f"{n} elements of {of.bits} bits are no multiple of 16 bytes: write n{near}")
     if not of.fits:
-        least, most = n * of.bits // 8, of.span * 8 // of.bits
+        least = n * of.bits // 8
         raise LanemapError(f"a row of {least} bytes is wider than the span of {mode}: write n{most}, or none")
     if of.size > LARGEST:
         raise LanemapError(f"a box of m{m}n{n} has {of.size} bytes: a block has at most {LARGEST} of shared memory")

@@ -271,6 +271,18 @@ def test_infinities_are_right_where_they_should_be_and_near_nothing(database):
     assert named == ["rows 0 and 9 of D were exchanged"]
 
 
+def test_a_number_that_no_exchange_makes_is_named(database):
+    simulated = Simulated(database, "m16n8k16 f16", np.random.default_rng(0))
+    actual = simulated.with_mistake("A", lambda whole: swap(whole, 1, 0, 5)).astype(float)
+    actual[0, 3, 1] = np.nan
+    blamed = simulated.blame(database, actual)
+    assert blamed.causes == ()
+    assert blamed.remarks[0].startswith("row 3, column 1 of D is nan, and ")
+    assert blamed.remarks[0].endswith(" by the product: no exchange makes that of 1 element")
+    actual[0, 3, 1] = 0
+    assert simulated.blame(database, actual).remarks == []
+
+
 def test_two_mistakes_at_once_are_not_explained(database):
     simulated = Simulated(database, "m16n8k16 f16", np.random.default_rng(0))
     values = {**simulated.values, "A": swap(simulated.values["A"], 1, 0, 5), "B": swap(simulated.values["B"], 1, 2, 7)}

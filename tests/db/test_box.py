@@ -40,6 +40,7 @@ def test_a_box_may_be_named_by_its_shape(run):
         ("b16 128B", "k8n8", "'k8n8' is no box: write m64n32"),
         ("b16 128B", "m300n8", "m300n8 is no box: it has 1 to 256 rows and elements"),
         ("b16 128B", "m8n9", "9 elements of 16 bits are no multiple of 16 bytes: write n16"),
+        ("b16 128B", "m64n65", "65 elements of 16 bits are no multiple of 16 bytes: write n64$"),
         ("b16 64B", "m8n64", "a row of 128 bytes is wider than the span of 64B: write n32, or none"),
         ("b32 none", "m256n256", "has 262144 bytes: a block has at most 232448 of shared memory"),
     ],
