@@ -85,6 +85,15 @@ def test_what_lies_elsewhere_is_no_first_part_of_another(database):
     assert narrow.begins(wide)
     assert not wide.begins(narrow)
     assert not narrow.begins(database.fragment("m64n128k16", "f16", "B", qualifiers="64B.K"))
+    for other in ({"slots": 4}, {"register_bits": 64}):
+        assert not replace(narrow, **other).begins(wide)
+
+
+def test_products_that_share_a_page_differ_in_their_width_alone(database):
+    known = database.survey()
+    assert known.widest_product
+    for product, wide in known.widest_product.items():
+        assert (wide.instruction, wide.type) == (product.instruction, product.type)
 
 
 def test_the_site_replaces_its_own_files_only(site, tmp_path, run):
