@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import lanemap
 from lanemap.db.compare.verdict import Verdict, compare
-from lanemap.db.isa.forms import forms
 from lanemap.db.isa.instructions import Key, tile
 from lanemap.db.isa.shared import BOX_MODES, BoundingBox, Tile, pattern, patterns
 from lanemap.db.layout.fragment import Fragment
@@ -183,10 +182,3 @@ def test_an_example_that_puts_two_elements_in_one_place_has_an_erratum():
     ]
     (other,) = compare([later], [printed])
     assert (other.disagrees, other.words) == (True, "the right puts two elements in one place")
-
-
-def test_each_n_that_registers_have_has_an_operand_in_memory():
-    forms_of = {form.key("D").shape: form for name in ("wgmma", "wgmma.sp") for form in forms(name, a="f16")}
-    having = {key.shape for key in catalogue.documented() if tile(key) and (key.type, key.role) == ("f16", "B")}
-    assert len(forms_of) == 64
-    assert having == forms_of.keys()
