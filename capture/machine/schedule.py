@@ -15,8 +15,9 @@ import numpy as np
 
 from ...db.errors import LanemapError
 from ...db.isa.instructions import WARP, WORD
+from ...db.isa.shared import BANKS
 from ...db.layout.algebra import Array
-from ...db.layout.banks import BANKS, degrees
+from ...db.layout.banks import degrees
 from ...db.text import spans
 from ..values import LINE
 from .memory import LOCAL, SHARED, MappedTensor, Memory, Spaces

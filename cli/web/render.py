@@ -15,9 +15,8 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, __version__
+from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, Through, __version__
 from ...db.flow.recipe import Address, Recipe
-from ...db.flow.through import Through
 from ...db.isa.instructions import ROLES, WORD
 from ...db.render import blocks, facts
 from ...db.render.picture import formats

@@ -18,10 +18,10 @@ from ..errors import LanemapError
 from ..isa.forms import Form, forms
 from ..isa.instructions import WARP, Key, instruction
 from ..isa.names import PLAIN_MOVES
-from ..isa.shared import LARGEST, MODES
+from ..isa.shared import BANKS, LARGEST, MODES
 from ..isa.vendors import NVIDIA
 from ..layout.algebra import Array, Case, NotASumError, as_sum, bits
-from ..layout.banks import BANKS, degrees
+from ..layout.banks import degrees
 from ..layout.fragment import Element, Fragment, by_rule, elements
 from ..layout.shared import swizzle
 from ..rows import Rows, Told

@@ -16,6 +16,9 @@ MODES: Mapping[str, int] = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 #: Bytes of shared memory that a block can have on sm_90 and sm_100.
 LARGEST = 227 << 10
 
+#: Banks of shared memory, each of which gives one word in a cycle.
+BANKS = 32
+
 #: Lines of an atom.
 LINES = 8
 

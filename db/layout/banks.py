@@ -1,11 +1,10 @@
-"""Bank conflicts of shared memory: it has 32 banks, of which each gives one word in a cycle."""
+"""Bank conflicts of shared memory."""
 
 import numpy as np
 
 from ..isa.instructions import WARP, WORD
+from ..isa.shared import BANKS
 from .algebra import Array
-
-BANKS = 32
 
 
 def degrees(addresses: Array, size: int) -> Array:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...errors import LanemapError
 from ...isa.instructions import instruction
-from ...layout.banks import BANKS
+from ...isa.shared import BANKS
 from ...layout.fragment import Fragment
 from ...text import grouped
 from ..facts import axes, legend
