@@ -15,6 +15,7 @@ from ..isa.instructions import Key, instruction
 from ..isa.vendors import Vendor
 from ..layout.algebra import Array
 from ..layout.fragment import Fragment, elements
+from ..layout.tile import joined
 from ..lookup import Query, operand_with_rows
 from ..rows import Rows, Told
 from ..store.reader import Reader
@@ -373,8 +374,7 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
     """
     if first.role != "D" or second.role not in ("A", "B", "C"):
         raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A, B or C of the second")
-    _elements(first)
-    taken = _elements(second)
+    _ = _elements(first), _elements(second)
     counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
     for name, (left, right) in counts.items():
         if left != right:
@@ -386,10 +386,9 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
         raise LanemapError(
             f"{first} is {down} x {across} here, {second} {rows} x {cols}: neither is a tile of the other"
         )
-    tiles = np.indices((height // rows, width // cols)).reshape(2, -1)
-    tile_row, tile_col = tiles.repeat(len(taken), axis=1)
-    taken = np.tile(taken, tiles.shape[1])
-    row, col = tile_row * rows + taken["row"], tile_col * cols + taken["col"]
+    taken = joined(second, height // rows, width // cols).table
+    taken = taken[np.argsort(taken["reg"] // second.registers, kind="stable")]
+    row, col = taken["row"], taken["col"]
     cell = (col % across, row % down) if transposed else (row % down, col % across)
     places = np.ma.stack(first.find(*cell, taken["computation"])).reshape(3, len(taken), -1)
     # A value comes from the same lane, or else from the first.
@@ -397,7 +396,8 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
     lane, reg, slot = places[:, np.arange(len(taken)), own]
     if np.ma.is_masked(lane):
         raise LanemapError(f"{first} lacks values that {second} takes: see lanemap list findings")
-    columns = dict(zip(_TILES, (tile_row, tile_col, row // down, col // across), strict=True))
+    columns = dict(zip(_TILES, (row // rows, col // cols, row // down, col // across), strict=True))
+    columns |= {"reg": taken["reg"] % second.registers, "row": row % rows, "col": col % cols}
     columns |= {"from_lane": lane, "from_reg": reg, "from_slot": slot}
     table = np.empty(len(taken), [(name, "<i4") for name in Transfer._fields])
     for name in Transfer._fields:

@@ -22,8 +22,9 @@ from ..isa.shared import BANKS, LARGEST, MODES
 from ..isa.vendors import NVIDIA
 from ..layout.algebra import Array, Case, NotASumError, as_sum, bits
 from ..layout.banks import degrees
-from ..layout.fragment import Element, Fragment, by_rule, elements
+from ..layout.fragment import Element, Fragment, by_rule
 from ..layout.shared import swizzle
+from ..layout.tile import joined
 from ..rows import Rows, Told
 from ..store.reader import Reader
 from ..text import grouped, spans
@@ -78,7 +79,7 @@ class Recipe(Told):
 
     Every lane passes an address to every move; those that the move ignores repeat others. ``packed`` says that the
     lanes first convert the elements to 16 bits and put two into each register. ``count`` operands are moved together,
-    see ``neighbours``; ``registers`` are theirs, in the order in which the moves take them. Lines begin ``pitch`` bytes
+    side by side; ``registers`` are theirs, in the order in which the moves take them. Lines begin ``pitch`` bytes
     apart, or where that is None as many as they have, and the tile is swizzled by a ``mode``.
     """
 
@@ -142,10 +143,9 @@ class Recipe(Told):
     def tile(self) -> tuple[int, int]:
         """Lines of the tile in memory, and bytes of a line."""
         rows, columns = self.operand.dimensions
-        down, across = _apart(self.operand)
+        down, across = _side_by_side(self.operand, self.count)
         columns = columns // 2 if self.operand.windowed else columns
-        extra = self.count - 1
-        lines, places = _in_memory(rows + extra * down, columns + extra * across, self.major)
+        lines, places = _in_memory(rows * down, columns * across, self.major)
         return lines, places * (_WORD // 2 if self.packed else self.operand.slot_bits) // 8
 
     @property
@@ -393,24 +393,9 @@ class _ReasonError(Exception):
     """Why a move cannot do it."""
 
 
-def neighbours(operand: Fragment, count: int) -> Fragment:
-    """Several operands as one, side by side as in a matrix with more columns, or for A one below the other.
-
-    The registers of each follow those of the one before.
-    """
-    if count == 1:
-        return operand
-    down, across = _apart(operand)
-    apart = {"reg": operand.registers, "row": down, "col": across, "col_last": across}
-    steps = np.repeat(range(count), len(operand.table))
-    columns = {name: np.tile(operand.table[name], count) + steps * apart.get(name, 0) for name in Element._fields}
-    return replace(operand, registers=count * operand.registers, elements=elements(columns))
-
-
-def _apart(operand: Fragment) -> tuple[int, int]:
-    """Rows and columns from an operand to its neighbour: of A, which has no N, along M, else along its columns."""
-    rows, columns = operand.dimensions
-    return (rows, 0) if operand.role == "A" else (0, columns)
+def _side_by_side(operand: Fragment, count: int) -> tuple[int, int]:
+    """How many neighbours are down and across: those of A, which has no N, along M, all others along their columns."""
+    return (count, 1) if operand.role == "A" else (1, count)
 
 
 def compressed(operand: Fragment) -> Fragment:
@@ -450,7 +435,7 @@ def _addresses(
     runs = (form.supports(target) and to.supports(target) for form, to, target in product(mover, user, targets))
     if mover and user and not any(runs):
         raise _ReasonError(f"it needs {mover[0].needs}, and {user[0].name} needs {user[0].needs}")
-    together = neighbours(operand, count)
+    together = joined(operand, *_side_by_side(operand, count))
     held, words = _held(together, major, available[0].r), together.registers * together.register_bits // _WORD
     if (
         available[0].r.instruction in PLAIN_MOVES

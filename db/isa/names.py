@@ -124,7 +124,7 @@ class Query:
         if types_named(parts[0]):
             parts.sort(key=is_shape, reverse=True)
         *rest, last = parts
-        if len(parts) == 3 and (is_shape(parts[0]) or not parts[0]):
+        if len(parts) == 3 and (is_shape(parts[0]) or not parts[0]) and not _modifies(last):
             return cls(parts[0], parts[1], parts[2], **more)
         if len(parts) == 2 and not last.strip():
             return cls(parts[0], last, **more)
@@ -460,6 +460,13 @@ def one_or_several(argument: Any) -> list[Any]:
 def is_role(token: object) -> bool:
     """Whether a token names a role of some instruction, in any case."""
     return isinstance(token, str) and token.lower() in _ROLES
+
+
+def _modifies(token: str) -> bool:
+    """Whether a token says more of an instruction than shape, type and role, as ``xor.popc`` does."""
+    from .spelling import kind_of
+
+    return not is_role(token) and all(map(kind_of, plain(token).split(".")))
 
 
 #: The moves between an operand and shared memory, of which lanes give addresses: a load stands before the operand.

@@ -1,7 +1,9 @@
 """Tiles: the operand of many instructions over several warps, as a fragment of a larger group of threads."""
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -9,7 +11,7 @@ from ..errors import LanemapError
 from ..isa.instructions import instruction
 from ..isa.tiling import Piece, Tiling, axes_of, grid, pieces
 from ..text import grouped
-from .fragment import Fragment, pack, packed
+from .fragment import Element, Fragment, Packed, pack, packed
 
 #: The threads of a block, and the elements of a tile with all its copies: more are a mistake.
 _THREADS, _ELEMENTS = 1024, 1 << 20
@@ -36,7 +38,7 @@ def tiled(atom: Fragment, tiling: Tiling) -> Fragment:
         raise LanemapError(f"{atom} in a {tiling} has more than {_ELEMENTS} elements: name a smaller one", "tile")
     elements = None
     if atom.has_rows:
-        elements = packed(pack(_placed(atom, pieces(tiling, atom.shape, axes, atom.dimensions))))
+        elements = _placed(atom, pieces(tiling, atom.shape, axes, atom.dimensions))
     return replace(
         atom,
         elements=elements,  # type: ignore[arg-type] # the attribute unpacks it
@@ -47,16 +49,33 @@ def tiled(atom: Fragment, tiling: Tiling) -> Fragment:
     )
 
 
-def _placed(atom: Fragment, held: Iterable[Piece]) -> Iterator[tuple[int, ...]]:
+def joined(operand: Fragment, down: int, across: int) -> Fragment:
+    """Equal operands as one matrix, row by row: the registers of each follow those of the one before."""
+    if down == across == 1:
+        return operand
+    rows, cols = operand.dimensions
+    held = pieces(Tiling(f"m{down * rows}n{across * cols}", order="mn"), f"m{rows}n{cols}", "mn", (rows, cols))
+    return replace(operand, registers=down * across * operand.registers, elements=_placed(operand, held))  # type: ignore[arg-type]
+
+
+def _placed(atom: Fragment, held: Iterable[Piece]) -> Packed:
     """The elements of all pieces, by thread and register."""
-    of_lane = grouped(atom.tuples(), lambda element: element[0])
-    for warp, its in grouped(held, lambda piece: piece.warp).items():
-        for lane, elements in of_lane.items():
-            thread = warp * atom.threads + lane
-            for _, number, down, across in its:
-                first = number * atom.registers
-                for _, reg, slot, row, col, last, computation in elements:
-                    yield thread, first + reg, slot, down + row, across + col, across + last, computation
+    data = atom.packed
+    lanes = memoryview(data).cast("h")[:: len(Element._fields)].tolist()
+    size = len(data) // max(1, len(lanes))
+    starts = [bisect_left(lanes, lane) * size for lane in dict.fromkeys(lanes)]
+    runs = [slice(*ends) for ends in pairwise([*starts, len(data)])]
+    # All numbers of 16 bits are added at once: their highest bits by themselves, so that nothing is carried.
+    signs = int.from_bytes(b"\0\x80" * (len(data) // 2), "little")
+    whole = int.from_bytes(data, "little")
+
+    def moved(piece: Piece) -> bytes:
+        first = Element(piece.warp * atom.threads, piece.number * atom.registers, 0, *piece[2:], piece.col, 0)
+        added = int.from_bytes(pack([first]) * len(lanes), "little")
+        return ((whole & ~signs) + added ^ whole & signs).to_bytes(len(data), "little")
+
+    of_warps = ([*map(moved, its)] for its in grouped(held, lambda piece: piece.warp).values())
+    return packed(b"".join(one[run] for its in of_warps for run in runs for one in its))
 
 
 def claimed(fragment: Fragment, tiling: Tiling) -> Fragment:

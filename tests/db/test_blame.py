@@ -388,6 +388,7 @@ def test_products_of_bits(database, operation):
         assert expected in named
     other = product(a, b) + 1
     assert not database.blame(name, other, a=a, b=b, c=c).causes
+    assert database.blame(name.removeprefix("mma "), product(a, b), a=a, b=b, c=c).right
 
 
 def test_the_deepest_product_of_bits_takes_no_time(database):

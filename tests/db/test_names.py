@@ -175,6 +175,14 @@ def test_words_come_in_any_order(name):
     assert all(word == first for word in more)
 
 
+def test_a_third_word_is_a_role_or_says_which_form_it_is():
+    assert [form.suffix for form in Query.parse("m16n8k256 b1 xor.popc").forms] == [".xor.popc"]
+    assert [form.suffix for form in Query.parse("m16n8k256 b1 .and.popc").forms] == [".and.popc"]
+    assert Query.parse("m16n8k16 f16 Q").role == "Q"
+    with pytest.raises(LanemapError, match="did you mean .*xor.popc"):
+        Query.parse("m16n8k16 f16 xor.popc").parameters()
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -1,5 +1,6 @@
 """Tiles against their definition, which goes from a cell to its places and shares no code with what makes them."""
 
+from dataclasses import replace
 from itertools import cycle, islice, product
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import lanemap
 from lanemap.db.isa.tiling import Tiling, pieces
+from lanemap.db.layout.fragment import elements
 from lanemap.db.layout.structure import check
 
 from ..modes import LONG
@@ -135,6 +137,16 @@ def test_pieces_begin_where_their_registers_say(database):
         its = table[(table["lane"] // 32 == piece.warp) & (table["reg"] // 2 == piece.number)]
         assert (its["row"].min(), its["col"].min()) == (piece.row, piece.col)
         assert (its["row"].max(), its["col"].max()) == (piece.row + 15, piece.col + 7)
+
+
+def test_what_an_import_has_outside_is_outside_in_a_tile_too(database):
+    """A row of -1 changes no other number of its element."""
+    (atom,) = database.operand("m16n8k16 f16 D")
+    columns = {name: atom.table[name] - (name == "row") for name in atom.table.dtype.names}
+    outside = replace(atom, elements=elements(columns))
+    fragment, right = (each.tiled("m64n64", "2x2") for each in (outside, atom))
+    assert (fragment.table["row"] == right.table["row"] - 1).all()
+    assert all((fragment.table[name] == right.table[name]).all() for name in columns if name != "row")
 
 
 @pytest.mark.slow
