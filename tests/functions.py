@@ -172,3 +172,31 @@ def of_recipe(recipe, type_="f16", seed=0):
     name, text = kernel(function, operand.threads, len(memory), template)
     given, right = (memory.view("u4"), registers) if load else (registers, memory.view("u4"))
     return Case(name, text, function, operand.threads, given, right)
+
+
+def of_pair(store, load, barrier="__syncthreads();", seed=0):
+    """The case of what warps exchange: D is stored, and what else is held loaded, both rows of memory or its columns.
+
+    The functions are called as a chain between warps says, with a ``barrier`` between them.
+    """
+    first, second = store.operand, load.operand
+    assert (store.tile, store.pitch, store.mode) == (load.tile, load.pitch, load.mode)
+    values, codes = numbers(first.type, second.type, second.slot_bits)
+    chosen = np.random.default_rng(seed).integers(0, len(values), (1, *first.dimensions))
+    taken = chosen if store.major == load.major else chosen.swapaxes(1, 2)
+    named = [re.search(r"void (\w+)", function.cpp())[1] for function in (store, load)]
+    template = f"<{str(second.type == 'bf16').lower()}>" if store.packed else ""
+    kinds = "float" if first.type == "f32" else "unsigned"
+    role = second.role.lower()
+    text = f"""
+__device__ __forceinline__ void pair_{"_".join(named)}(
+    int lane, const {kinds} (&d)[{first.registers}], unsigned (&{role})[{second.registers}]) {{
+  __shared__ alignas(1024) unsigned tile[{store.tile[0] * (store.pitch or store.tile[1]) // 4}];
+  {named[0]}{template}(lane, d, tile);
+  {barrier}
+  {named[1]}(lane, tile, {role});
+}}
+"""
+    name, called = kernel(text, first.threads)
+    before, right = words(first, bits(values, first.type)[chosen], (1, 1)), words(second, codes[taken], (1, 1))
+    return Case(name, called, "\n".join([store.cpp(), load.cpp(), text]), first.threads, before, right)

@@ -20,7 +20,7 @@ from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.render.notation.conversion import rounds_twice
 from lanemap.db.text import grouped
 
-from ..functions import compiled, kernel, of_chain, of_recipe
+from ..functions import compiled, kernel, of_chain, of_pair, of_recipe
 from ..machine.conftest import run as traced
 from ..modes import LONG
 from ..test_readme import GUIDE, blocks
@@ -145,6 +145,49 @@ def test_functions_of_recipes_load_and_store(database, expect, target):
     cases = [of_recipe(recipe) for recipe in found]
     cases += [of_recipe(replace(recipe, pitch=256, mode="none"), "bf16") for recipe in found if recipe.packed]
     expect([*{case.name + case.text: case for case in cases}.values()], target)
+
+
+#: By target what warps exchange through memory: D, what it becomes, whether that is transposed, and the tile of both.
+PAIRS = {
+    "sm_90": [
+        ("m16n8k16 f32 D", "m16n8k16 f16 A", False, {"tile": "m64n64k64", "warps": "2x2", "swizzle": "128B"}),
+        ("m16n8k16 f32 D", "m16n8k16 bf16 B", False, {"tile": "m32n64k32", "warps": "2x2", "swizzle": "128B"}),
+        ("m16n8k16 f16 D", "m16n8k16 f16 A", True, {"tile": "m32n32k32", "warps": "2x1", "pitch": 80}),
+        ("m16n8k16 f32 D", "m16n8k16 f16 B", True, {"tile": "m32n32k32", "warps": "1x2", "order": "n"}),
+        ("m16n8k16 f16 D", "m16n8k16 f16 A", False, {"tile": "m32n64k64", "warps": "1x4", "contiguous": True}),
+    ],
+    "sm_90a": [
+        ("wgmma m64n64k16 f32 D", "wgmma m64n64k16 f16 A", True, {"tile": "m64n64k64", "swizzle": "128B"}),
+        ("wgmma m64n64k16 f32 D", "wgmma m64n64k16 f16 A", False, {"tile": "m128n64k64", "warps": "2x1", "order": "n"}),
+    ],
+    "sm_120a": [
+        ("m16n8k32 f32 D", "m16n8k16 f16 A", False, {"tile": "m64n32k32", "warps": "2x2", "swizzle": "64B"}),
+    ],
+}
+
+
+def pair(database, first, second, transposed, how):
+    """The recipes that a chain between warps says to take."""
+    (store,) = database.chain(first, "stmatrix", **how, major="row")
+    (load,) = database.chain("ldmatrix", second, **how, major="col" if transposed else "row")
+    return store, load
+
+
+@pytest.mark.parametrize("target", some(PAIRS, "sm_120a"))
+def test_what_warps_exchange_is_stored_and_loaded(database, expect, target):
+    expect([of_pair(*pair(database, *each)) for each in PAIRS[target]], target)
+
+
+@pytest.mark.slow
+def test_without_a_barrier_between_them_warps_race(database, tmp_path):
+    """Where values cross warps, the chain has no function, and says which two have one."""
+    first, second, transposed, how = PAIRS["sm_90"][0]
+    with pytest.raises(lanemap.LanemapError, match="chain D stmatrix, then __syncthreads\\(\\), then ldmatrix A"):
+        database.chain(first, second, tile=how["tile"], warps=how["warps"]).cpp()
+    case = of_pair(*pair(database, first, second, transposed, how), barrier="")
+    ptx = compiled([case.function, case.text], "sm_90", tmp_path).with_suffix(".ptx").read_text()
+    given = {"given": case.given.view("u4").ravel(), "made": f"u32[{case.right.size}]=0"}
+    assert "race" in str(traced(ptx, given, block=case.threads, entry=case.name))
 
 
 @pytest.mark.parametrize(

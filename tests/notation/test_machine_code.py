@@ -49,6 +49,9 @@ CHAINS = {
         ("m16n8k32 s32 D", "m16n8k32 u8 A", {"relabel": True}),
         ("m16n8k16 f32 D", "m16n8k32 s8 A", {"relabel": True}),
         ("m16n8k64 s32 D", "m16n8k64 s4 A", {"relabel": True}),
+        ("m16n8k16 f32 D", "m16n8k16 f16 A", {"tile": "m64n32k32", "warps": "4x1"}),
+        ("m16n8k16 f32 D", "m16n8k16 bf16 A", {"tile": "m64n64k64", "warps": "2x1", "order": "nkn"}),
+        ("m16n8k32 s32 D", "m16n8k32 s8 A", {"tile": "m32n64k64", "warps": "2x1", "relabel": True}),
     ],
     "sm_90a": [
         ("m16n8k16 f32 D", "m16n8k32 e4m3 A", {"relabel": True}),
@@ -57,13 +60,25 @@ CHAINS = {
         ("m64n64k16 f32 D", "m64n64k16 f16 A", {}),
         ("m64n64k16 f32 D", "m64n64k16 bf16 A", {}),
         ("m64n64k32 f32 D", "m64n64k32 e4m3 A", {"relabel": True}),
+        ("m16n8k32 f32 D", "m16n8k32 e4m3 A", {"tile": "m64n64k64", "warps": "4x1", "relabel": True}),
+        ("m64n64k16 f32 D", "m64n64k16 f16 A", {"tile": "m128n64k64", "warps": "2x1"}),
+    ],
+    "sm_120a": [
+        ("m16n8k16 f32 D", "m16n8k16 f16 A", {}),
+        ("m16n8k16 f32 D", "m16n8k32 e4m3 A", {"relabel": True}),
+        ("m16n8k16 f32 D", "m16n8k32 e2m3 A", {"relabel": True}),
+        ("m16n8k16 f32 D", "m16n8k32 e3m2 A", {"relabel": True}),
+        ("m16n8k16 f32 D", "m16n8k64 e2m1 A", {"relabel": True}),
+        ("m16n8k16 f32 D", "m16n8k16 bf16 A", {"tile": "m64n32k32", "warps": "4x1"}),
+        ("m16n8k32 f32 D", "m16n8k32 e5m2 A", {"tile": "m64n64k64", "warps": "4x1", "relabel": True}),
     ],
 }
 
 
 def cute_type(name):
     """What CUTLASS calls a type."""
-    named = {"s4": "int4b_t", "u4": "uint4b_t"}.get(name) or TYPES[name].cute
+    in_bytes = {name: f"detail::float_{name}_unpack8bits_t" for name in ("e2m3", "e3m2")}
+    named = (in_bytes | {"s4": "int4b_t", "u4": "uint4b_t"}).get(name) or TYPES[name].cute
     return named if re.fullmatch(r"u?int\d+_t|float|double", named) else f"cutlass::{named}"
 
 
