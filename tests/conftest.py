@@ -43,7 +43,7 @@ def pytest_configure(config):
         "lanemap",
         deadline=None,
         derandomize=not LONG,
-        max_examples=200 if LONG else 50 if is_quick(config) else 100,
+        max_examples=200 if LONG else 50,
         suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("lanemap")
@@ -52,11 +52,6 @@ def pytest_configure(config):
 def pytest_make_parametrize_id(val):
     """What a long text is called: its beginning."""
     return f"{val[:40]!a}..." if isinstance(val, str | bytes) and len(val) > 100 else None
-
-
-def is_quick(config) -> bool:
-    """Whether the slow tests are left out."""
-    return "not slow" in config.option.markexpr
 
 
 # What runs in the background ignores Ctrl+C, and so would every command that a test starts and interrupts.
@@ -129,40 +124,44 @@ def fragments() -> list[Fragment]:
     return corrected()
 
 
-def _build(tmp_path_factory, name, ships=lambda fragment: True):
-    """Make a database of some of what ships, once for all processes that test: the second one waits for it."""
-    folder = tmp_path_factory.getbasetemp()
-    file = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
+def _build(address, ships):
+    """Make a database of those fragments that ``ships`` takes of what ships."""
     some = [replace(source, fragments=[*filter(ships, source.fragments)]) for source in everything()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanemap, "_shipped", lambda: some)
-        lanemap.open(str(file)).close()
-    return file
+        lanemap.open(str(address)).close()
+    return address
+
+
+def _some(fragment):
+    """Of wgmma some N alone, and fewer of what is in memory, unless in the long mode."""
+    held = "8|64" if fragment.tile and fragment.instruction == "wgmma.sp" else "8|64|128"
+    return LONG or re.match(rf"(?!m64n)|m64n({held if fragment.tile else '8|24|64|128|256'})(k|$)", fragment.shape)
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory):
+def shared_folder(tmp_path_factory):
+    """The folder of all processes that test. Of those that make the same database there, the second waits for it."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
+def whole(shared_folder):
     """A database of everything that ships. Copy it before writing to it."""
-    return _build(tmp_path_factory, "whole.db")
+    return _build(shared_folder / "whole.db", lambda fragment: True)
 
 
 @pytest.fixture(scope="session")
-def built(request, tmp_path_factory):
-    """The same, but without the slow tests a fraction of it: of wgmma some N alone, and fewer of what is in memory."""
-    if not is_quick(request.config):
-        return request.getfixturevalue("whole")
-
-    def some(fragment):
-        held = "8|64" if fragment.tile and fragment.instruction == "wgmma.sp" else "8|64|128"
-        return re.match(rf"(?!m64n)|m64n({held if fragment.tile else '8|24|64|128|256'})(k|$)", fragment.shape)
-
-    return _build(tmp_path_factory, "layouts.db", some)
+def built(shared_folder):
+    """The same, but a fraction of it unless in the long mode."""
+    return _build(shared_folder / "layouts.db", _some)
 
 
 @pytest.fixture(scope="session")
-def built_for_a_warp(tmp_path_factory):
+def built_for_a_warp(shared_folder):
     """The same without wgmma, for tests that read all of it time and again."""
-    return _build(tmp_path_factory, "warp.db", lambda fragment: not fragment.shape.startswith("m64n"))
+    return _build(shared_folder / "warp.db", lambda fragment: not fragment.shape.startswith("m64n"))
 
 
 @pytest.fixture
@@ -256,15 +255,14 @@ def new_database(server):
 
 @pytest.fixture(scope="session")
 def built_on_server(new_database):
-    """The name of a PostgreSQL database of everything that ships. Copy it before writing to it."""
-    address = new_database()
-    lanemap.open(address).close()
+    """The name of a PostgreSQL database of what ``built`` has. Copy it before writing to it."""
+    address = _build(new_database(), _some)
     return address.partition("?")[0].rpartition("/")[2]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def own(request, tmp_path, built):
-    """A database of one's own with everything that ships, of both kinds in turn."""
+    """A database of one's own, of both kinds in turn."""
     if request.param == "sqlite":
         return str(shutil.copy2(built, tmp_path / "own.db"))
     return request.getfixturevalue("new_database")(request.getfixturevalue("built_on_server"))
