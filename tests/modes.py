@@ -1,6 +1,4 @@
-"""How much is tried: of random examples half as many in the quick tests, and with ``LANEMAP_LONG`` in the environment
-twice as many, and every case.
-"""
+"""How much is tried: with ``LANEMAP_LONG`` in the environment every case, and four times as many random ones."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -11,16 +9,19 @@ from hypothesis import settings
 
 T = TypeVar("T")
 
-#: The step through cases of which a few are tried quickly, and all by a slow test.
-SOME_AND_ALL = pytest.mark.parametrize(
-    "step", [pytest.param(5, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
-)
-
 LONG = "LANEMAP_LONG" in os.environ
+
+#: The step through cases of which a few are tried, and in the long mode all.
+SOME_OR_ALL = pytest.mark.parametrize("step", [1 if LONG else 5])
+
+
+def some(cases: Iterable[T], step: int) -> list[T]:
+    """Every case in the long mode, and otherwise the first of so many."""
+    return [*cases][:: 1 if LONG else step]
 
 
 def examples(many: int) -> settings:
-    """So many examples in the long mode, half of them in the complete one, and a quarter in the quick tests."""
+    """So many examples in the long mode, and otherwise a quarter of them."""
     return settings(max_examples=many * settings().max_examples // 200)
 
 

@@ -11,6 +11,8 @@ import pytest
 import lanemap
 from lanemap.db.isa import vendors
 
+from ..modes import some
+
 COLUMNS = "shape type role lane reg slot row col instruction computation bits"
 WIDE, BLOCKS = "v_mfma_f32_32x32x8_f16", "v_mfma_f32_4x4x4_16b_f16"
 OWN_TYPES = {"xf32": 32, "i8": 8, "bf8": 8}
@@ -82,9 +84,7 @@ def cells(out):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "lane", [pytest.param(0, marks=pytest.mark.slow), 40, pytest.param(63, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("lane", some([40, 0, 63], 3))
 def test_it_is_found_by_its_name_or_its_shape_without_a_word_of_complaint(run, db, lane):
     for name, of_type, role in {(row[8], row[1], row[2]) for row in ROWS}:
         expected = [row[3:8] for row in ROWS if (row[8], row[1], row[2], row[3]) == (name, of_type, role, lane)]

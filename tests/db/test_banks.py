@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import lanemap
 from lanemap.db.layout.banks import degrees
 
+from ..modes import some
+
 #: How many units of 16 bytes each mode exchanges.
 SWIZZLES = {"none": 1, "32B": 2, "64B": 4, "128B": 8}
 
@@ -111,9 +113,7 @@ PLAIN = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operand", PLAIN)
-@pytest.mark.parametrize("major", ["row", "col"])
-@pytest.mark.parametrize("mode", SWIZZLES)
+@pytest.mark.parametrize(("operand", "major", "mode"), some(product(PLAIN, ["row", "col"], SWIZZLES), 5))
 def test_plain_moves_bring_each_element_where_it_belongs(database, operand, major, mode):
     """Memory of numbered bits is loaded as told, a vector for each lane, and compared with the rows of the operand."""
     fragment = database.fragment(operand)

@@ -16,7 +16,7 @@ from lanemap.db.flow.recipe import pairs, recipe
 from lanemap.db.layout.fragment import Fragment, by_rule, elements
 from lanemap.db.lookup import Query, read_fragments
 
-from ..modes import SOME_AND_ALL
+from ..modes import SOME_OR_ALL
 
 SOURCE = DEFAULT_SOURCE
 
@@ -82,7 +82,7 @@ def found(database, first, second, transposed=False):
     return chain(*operands, transposed=transposed)
 
 
-@SOME_AND_ALL
+@SOME_OR_ALL
 @pytest.mark.parametrize(
     ("instruction", "role"), [(None, "A"), (None, "B"), ("wmma", "A"), ("wmma", "B"), ("wgmma", "A")]
 )

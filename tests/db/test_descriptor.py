@@ -3,12 +3,13 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lanemap
 from lanemap.db.isa.shared import descriptor
 
+from ..modes import examples, some
 from ..shared_memory import SPANS, addressed, memory, moved
 
 TILES = [
@@ -27,7 +28,7 @@ CASES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("operand", "extents", "bits", "qualifiers"), CASES)
+@pytest.mark.parametrize(("operand", "extents", "bits", "qualifiers"), some(CASES, 3))
 def test_every_product_of_a_tile_is_read_at_its_advance(operand, extents, bits, qualifiers):
     answer = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents)
     mode, major = qualifiers.split(".")
@@ -49,7 +50,7 @@ def test_every_product_of_a_tile_is_read_at_its_advance(operand, extents, bits, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("operand", "extents", "bits", "qualifiers"), CASES)
+@pytest.mark.parametrize(("operand", "extents", "bits", "qualifiers"), some(CASES, 3))
 def test_a_tensor_map_writes_the_tile_in_its_order(operand, extents, bits, qualifiers):
     """The box is written with its innermost dimension fastest, as the lines of the tile follow each other."""
     answer = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents)
@@ -118,7 +119,7 @@ NAMES |= {"stride byte offset": "stride", "base offset": "base"}
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@examples(160)
 @given(
     case=st.sampled_from(CASES),
     start=st.integers(0, 130).map(lambda units: units * 16),

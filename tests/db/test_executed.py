@@ -16,7 +16,7 @@ from lanemap.db.flow.recipe import pairs, recipe
 from lanemap.db.lookup import Query, read_fragments
 
 from ..forms import FORMS
-from ..modes import SOME_AND_ALL
+from ..modes import SOME_OR_ALL
 from ..shipped import CORRECTED
 
 #: Exponent and mantissa bits.
@@ -105,7 +105,7 @@ def registers(slots, fragment):
 
 
 @pytest.mark.slow
-@SOME_AND_ALL
+@SOME_OR_ALL
 @pytest.mark.parametrize(
     ("source", "which", "widest"),
     [

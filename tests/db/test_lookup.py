@@ -22,7 +22,7 @@ from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
 
 from ..forms import FORMS, SPELT
-from ..modes import SOME_AND_ALL
+from ..modes import SOME_OR_ALL
 from ..shipped import CORRECTED, PRINTED, SHIPPED, recorded
 
 CAPTURE, LIBRARY, HEADER = "h200-sm_90a", "cutlass-4.2.0", "cute/atom/copy_traits_sm100.hpp"
@@ -37,7 +37,7 @@ def everything(reader):
     return found
 
 
-@SOME_AND_ALL
+@SOME_OR_ALL
 def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everything, step):
     """In the document where it has rows, else where they were measured or imported, and then it is said.
 

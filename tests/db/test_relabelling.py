@@ -9,7 +9,7 @@ import pytest
 from lanemap.db.compare.verdict import Verdict, compare
 from lanemap.db.layout.fragment import UNTOLD_WINDOWS, Fragment, by_rule, elements
 
-from ..modes import SOME_AND_ALL
+from ..modes import SOME_OR_ALL
 from .test_verdicts import CAPTURED, DOCUMENTED, FAMILIES, TRAITS, axes, renumbered
 
 RELABELLED, DIFFERENT, REFINED, UNJUDGED = Verdict.RELABELLED, Verdict.DIFFERENT, Verdict.REFINED, Verdict.UNJUDGED
@@ -211,7 +211,7 @@ def renumbered_computations(fragment):
 
 
 @pytest.mark.slow
-@SOME_AND_ALL
+@SOME_OR_ALL
 @pytest.mark.parametrize("name", ["sparse f16", "sparse s4", "sparse tf32"])
 def test_a_and_its_metadata_name_one_choice_of_columns(name, step):
     """Of all that A and E can name, those are right that one metadata selects, as the side with windows counts."""

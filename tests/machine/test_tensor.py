@@ -14,6 +14,7 @@ from lanemap.capture.verify import SimulatedGroup, _random
 from lanemap.db.isa.forms import forms
 
 from ..capture.tables import at_random
+from ..modes import some
 from .conftest import documented
 
 FORMS = [form for name in ("mma", "mma.sp") for form in forms(name)]
@@ -73,11 +74,7 @@ def test_numbers_of_few_bits_become_bytes(form):
             assert register >> 8 * int(row["slot"]) & 0xFF == line >> bits * int(row["col"]) & (1 << bits) - 1
 
 
-#: Some of each kind, and with the slow tests all.
-SOME = [form if not number % 7 else pytest.param(form, marks=pytest.mark.slow) for number, form in enumerate(FORMS)]
-
-
-@pytest.mark.parametrize("form", SOME, ids=str)
+@pytest.mark.parametrize("form", some(FORMS, 7), ids=str)
 def test_an_instruction_does_what_the_table_says(form):
     # Four products in a warp are no random table; movmatrix gets its source from ldmatrix, and scales are documented.
     quads = form.name == "mma" and form.shape == "m8n8k4"

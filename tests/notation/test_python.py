@@ -5,7 +5,7 @@ import pytest
 from lanemap.db.render.notation import express
 from lanemap.db.render.notation.table import RefusedError
 
-from ..modes import SOME_AND_ALL
+from ..modes import SOME_OR_ALL
 
 
 def functions(fragment):
@@ -16,7 +16,7 @@ def functions(fragment):
 
 
 @pytest.mark.slow
-@SOME_AND_ALL
+@SOME_OR_ALL
 def test_python_runs_both_functions_on_every_element_of_every_fragment(everything, cells, places, step):
     count = 0
     for _, fragment in everything[::step]:
