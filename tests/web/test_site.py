@@ -52,8 +52,8 @@ def test_operands_that_differ_in_width_share_the_page_of_the_widest(database):
     """Which has all their elements in the same places, by brute force."""
     known = database.survey()
     same = pages._same(known)
-    assert len(known.widest) > 1900
-    for key, wide in [*known.widest.items()][::40]:
+    assert len(known.widest) > 400
+    for key, wide in [*known.widest.items()][::20]:
         assert (wide.instruction, wide.type, wide.role) == (key.instruction, key.type, key.role)
         for source, part in known.fragments[key].items():
             if part.has_rows:
