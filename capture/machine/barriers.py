@@ -39,7 +39,7 @@ def _barrier(machine: Machine, instruction: Statement, function: Function) -> St
     """bar.sync, bar.arrive, and barrier with its words (9.7.13.1), also of the cluster (9.7.13.3)."""
     words = {*instruction.parts[1:]}
     if "warp" in words:
-        return lambda _: None
+        return _warp(machine, instruction, function)
     if "cluster" in words:
         if "arrive" in words:
             return lambda _: None
@@ -63,6 +63,17 @@ def _barrier(machine: Machine, instruction: Statement, function: Function) -> St
             machine.wait(group, number.bits, expected, then=then(group))
             return
         machine.wait(group, number.bits, expected, arrive="arrive" in words)
+
+    return step
+
+
+def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """bar.warp.sync, which lanes may also reach at several places: then each knows of all."""
+    members = machine.register(instruction.operands[0], "b32", function)
+
+    def step(group: ActiveThreads) -> None:
+        named = (members.bits >> (machine.number % WARP).astype("u4") & 1).astype(bool)
+        machine.lanes.meet(group.mask, all_lanes=bool((named & ~group.mask & (machine.state != ENDED)).any()))
 
     return step
 
@@ -189,6 +200,7 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
             machine.polled[who[over]] = -1
             if over.any():
                 machine.order.learn(np.unique(who[over] // WARP), barrier.done, barrier.done_carried)
+                machine.lanes.meet(group.mask & done, all_lanes=True)
             if tries:
                 machine.poll(who[~over], barrier.index)
             lost[who] = False

@@ -94,16 +94,16 @@ def _copy(machine: Machine, instruction: Statement, function: Function, *, loads
         if at is None:
             return
         if not loads:
-            data, origin = shared.load(at, UNIT)
-            machine.reads(shared, at, UNIT, who, by=BULK)
-            globe.store(units[inside], data[inside], origin[inside])
+            data, origin = machine.load(shared, at, UNIT, who, by=BULK)
+            machine.store(globe, units[inside], data[inside], origin[inside], who[inside])
             return
         assert barrier is not None
+        machine.reads(globe, units[inside], UNIT, who[inside])
         data, origin = globe.load(np.where(inside, units, 0), UNIT)
-        shared.store(at, np.where(inside[:, None], data, 0), np.where(inside[:, None], origin, NONE))
+        data, origin = np.where(inside[:, None], data, 0), np.where(inside[:, None], origin, NONE)
         for object_, _ in reached(machine, "shared", barrier()[0][[thread]], np.array([thread])):
             object_.clock += 1
-            machine.writes(shared, at, UNIT, who, by=BULK, agent=object_.agent, clock=object_.clock)
+            machine.store(shared, at, data, origin, who, by=BULK, agent=object_.agent, clock=object_.clock)
             object_.known[object_.agent] = object_.carried[object_.agent] = object_.clock
             object_.due -= UNIT * len(units)
             machine.turn(object_)

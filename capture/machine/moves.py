@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,9 @@ _CACHING = (
 )
 _SPACES = {"global": "global", "shared": "shared", "local": "local", "param": "local", "const": "const"}
 
+#: Accesses that other threads may make at once, and that order what is before and after (8.4).
+_STRONG = ("acquire", "release", "volatile", "relaxed", "mmio")
+
 #: What has no effect on one thread's view of a kernel that is free of races.
 IGNORED = (
     *("fence", "membar", "prefetch", "prefetchu", "nanosleep", "pragma", "discard", "applypriority", "createpolicy"),
@@ -33,12 +37,19 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     name = instruction.parts[0]
     if name == "fence" and instruction.parts[1:3] == ("proxy", "async"):
         return lambda group: machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP))
+    if name in ("fence", "membar") and not {"cta", "proxy", "mbarrier_init"} & {*instruction.parts}:
+        return partial(_fence, machine)
     if name in IGNORED:
         return lambda _: None
     if name == "cp":
         return _copy(machine, instruction, function)
     make = _MOVES.get(name)
     return make(machine, instruction, function) if make else None
+
+
+def _fence(machine: Machine, group: ActiveThreads) -> None:
+    if machine.blocks is not None:
+        machine.blocks.fence(machine.block[group.mask])
 
 
 def space_of(instruction: Statement, words: str) -> str:
@@ -58,7 +69,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
     addresses = machine.addresses(source, function)
     width = bits_of(type_) // 8
     size = width * len(results)
-    spins = bool({"acquire", "volatile", "relaxed"} & set(instruction.parts))
+    strong = bool({*_STRONG} & {*instruction.parts})
 
     def step(group: ActiveThreads) -> None:
         address, origin = addresses()
@@ -66,8 +77,9 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
         machine.unset_address(origin, threads)
         data, held = np.zeros((machine.threads, size), "u1"), np.full((machine.threads, size), UNSET, np.int32)
         for memory, index, who in machine.access(space, address[threads], size, threads):
-            data[who], held[who] = memory.load(index, size)
-            machine.reads(memory, index, size, who)
+            data[who], held[who] = machine.load(memory, index, size, who, strong=strong)
+            if strong:
+                machine.synchronize(memory, index, who, hears=True)
         for number, result in enumerate(results):
             at = slice(number * width, (number + 1) * width)
             bits = np.ascontiguousarray(data[:, at]).view(f"u{width}").ravel()
@@ -77,7 +89,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
                 bits = bits.view(f"u{result.width // 8}")
                 own = np.pad(held[:, at], ((0, 0), (0, result.width // 8 - width)))
             result.put(bits, own if own is not None and own.any() else None, group)
-        if spins:
+        if strong:
             machine.patience[group.mask] += 1
 
     return step
@@ -89,18 +101,21 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     items = source.items if isinstance(source, Vector) else (source,)
     values = [machine.register(item, type_, function) for item in items]
     addresses = machine.addresses(target, function)
-    width = bits_of(type_) // 8
+    width, strong = bits_of(type_) // 8, bool({*_STRONG} & {*instruction.parts})
 
     def step(group: ActiveThreads) -> None:
         address, origin = addresses()
         threads = np.flatnonzero(group.mask)
         machine.unset_address(origin, threads)
+        if "release" in instruction.parts:
+            _fence(machine, group)
         parts = [each.bits if each.width == 8 * width else each.bits.astype(f"u{width}") for each in values]
         data = np.ascontiguousarray(np.stack(parts, axis=1)).view("u1").reshape(machine.threads, -1)
         held = _held(values, width)
         for memory, index, who in machine.access(space, address[threads], data.shape[1], threads):
-            memory.store(index, data[who], None if held is None else held[who])
-            machine.writes(memory, index, data.shape[1], who)
+            machine.store(memory, index, data[who], None if held is None else held[who], who, strong=strong)
+            if strong:
+                machine.synchronize(memory, index, who, tells=True)
 
     return step
 
@@ -147,14 +162,18 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     width = bits_of(type_) // 8
     if not operation or (vector and operation != "add"):
         raise Unknown(f"{instruction.opcode} is not known")
+    alone = "cta" in parts  # other blocks are not ordered by it
 
     def step(group: ActiveThreads) -> None:
         address, origin = addresses()
         threads = np.flatnonzero(group.mask)
         machine.unset_address(origin, threads)
+        if {"release", "acq_rel"} & {*parts} and not alone:
+            _fence(machine, group)
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address[threads] + number * width, width, threads):
+                machine.synchronize(memory, index, who, hears=returns, tells=not alone)
                 for turn in _turns(index):
                     at, chosen = index[turn], who[turn]
                     data, held = memory.load(at, width)
@@ -221,11 +240,9 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
             alike = reading[counts[reading] == each]
             own = int(each)
             for memory, index, who in machine.access("global", here[alike], own, alike, align=size):
-                data[who, :own], held[who, :own] = memory.load(index, own)
-                machine.reads(memory, index, own, who)
+                data[who, :own], held[who, :own] = machine.load(memory, index, own, who)
         for memory, index, who in machine.access("shared", there[threads], size, threads):
-            memory.store(index, data[who], held[who])
-            machine.writes(memory, index, size, who, by=COPIES)
+            machine.store(memory, index, data[who], held[who], who, by=COPIES)
 
     return step
 
@@ -236,11 +253,13 @@ def _groups(machine: Machine, instruction: Statement) -> Step:
     pending = instruction.operands[0].number if kind == "wait_group" else 0  # type: ignore[union-attr]
 
     def step(group: ActiveThreads) -> None:
-        warps = np.unique(np.flatnonzero(group.mask) // WARP)
+        threads = np.flatnonzero(group.mask)
+        warps = np.unique(threads // WARP)
         if kind != "wait_group":
             machine.order.commit(warps)
         if kind != "commit_group":
             machine.order.arrived(warps, pending)
+            machine.lanes.copied(threads, machine.order.groups(threads // WARP, COPIES) - pending)
 
     return step
 

@@ -1,13 +1,15 @@
 """What happens before what in shared memory: vector clocks of warps, and of what runs beside them.
 
 Each warp counts what it has done, and knows of each other agent how far that was when both last met. An access races
-with an earlier one of another agent that its warp does not know of, if one of the two writes. Lanes of a warp are in
-step. What goes through the async proxy sees of other writes only those that a fence has carried there (8.5, 9.7.13.4).
+with an earlier one of another agent that its warp does not know of, if one of the two writes. What goes through the
+async proxy sees of other writes only those that a fence has carried there (8.5, 9.7.13.4). For lanes of one warp see
+``accesses``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,14 @@ from ...db.layout.algebra import Array
 from .parse import SourceLine
 from .values import Register
 
-_Race = tuple[Array, int]
+
+class Race(NamedTuple):
+    """Which of some accesses race, the instruction that the first of them races with, and who executed that."""
+
+    accesses: Array
+    at: int
+    by: str = ""
+
 
 #: The agents of a block: its warps, then for each warp its copies by cp.async, the reads of its warpgroup's wgmma, and
 #: the reads of its bulk copies. What bulk copies write belongs to the mbarrier that they complete on, numbered after.
@@ -59,7 +68,7 @@ class Order:
         """The agent of the copies that complete on a mbarrier of a block."""
         return _KINDS * self.per_block + number % _BARRIERS
 
-    def reads(self, index: Array, size: int, threads: Array, at: int, by: int = OWN) -> _Race | None:
+    def reads(self, index: Array, size: int, threads: Array, at: int, by: int = OWN) -> Race | None:
         """Note reads at an instruction; the threads that race with a write, and the instruction of that."""
         place = index[:, None] + np.arange(size)
         warp = (threads // WARP)[:, None]
@@ -71,16 +80,16 @@ class Order:
         self.read_at[place] = at
         return race
 
-    def _unseen(self, place: Array, warp: Array, seen: Array) -> _Race | None:
+    def _unseen(self, place: Array, warp: Array, seen: Array) -> Race | None:
         """Writes that the warps do not know of."""
         unseen = self.written[place] > seen[warp, self.writer[place]]
         if not unseen.any():
             return None
-        return np.flatnonzero(unseen.any(axis=1)), int(self.written_at[place[unseen][0]])
+        return Race(np.flatnonzero(unseen.any(axis=1)), int(self.written_at[place[unseen][0]]))
 
     def writes(
         self, index: Array, size: int, threads: Array, at: int, by: int = OWN, *, agent: int = 0, clock: int = 0
-    ) -> _Race | None:
+    ) -> Race | None:
         """Note writes, of the warps or of their copies; the threads that race, and with which instruction.
 
         What a bulk copy writes is that of the ``agent`` of a mbarrier, at its ``clock``.
@@ -91,7 +100,7 @@ class Order:
         if race is None:
             late = self.read[place] > self.known[warp, : self.read.shape[1]]
             if late.any():
-                race = np.flatnonzero(late.any(axis=(1, 2))), int(self.read_at[place[late.any(axis=2)][0]])
+                race = Race(np.flatnonzero(late.any(axis=(1, 2))), int(self.read_at[place[late.any(axis=2)][0]]))
         self.writer[place] = agent if by == BULK else self._agent(warp, by)
         self.written[place] = clock if by == BULK else self.clock[warp, by]
         self.written_at[place] = at

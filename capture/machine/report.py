@@ -128,9 +128,7 @@ class Trace:
         """What else there is to say, by what it is of: memory, and what could not be judged."""
         kinds = {finding.kind for finding in self.findings}
         clean = [
-            words
-            for kind, words in (("race", "no race between warps"), ("bounds", "nothing out of bounds"))
-            if kind not in kinds
+            words for kind, words in (("race", "no race"), ("bounds", "nothing out of bounds")) if kind not in kinds
         ]
         facts = {"memory": "; ".join(clean), "banks": "; ".join(self.conflicts)}
         return {name: words for name, words in facts.items() if words}

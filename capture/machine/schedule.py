@@ -20,8 +20,9 @@ from ...db.layout.algebra import Array
 from ...db.layout.banks import degrees
 from ...db.text import spans
 from ..values import LINE
+from .accesses import Blocks, Lanes
 from .memory import LOCAL, SHARED, MappedTensor, Memory, Spaces
-from .order import OWN, Flights, Order
+from .order import BULK, COPIES, OWN, Flights, Order, Race
 from .parse import (
     Function,
     MemoryOperand,
@@ -134,7 +135,8 @@ class Job(NamedTuple):
     """What all blocks of a launch share: the program, global memory, and the record of what happens.
 
     ``globe`` is global memory, and ``symbols`` are the addresses of variables in it. ``bind`` makes the step of an
-    instruction, for which ``layouts`` finds fragments.
+    instruction, for which ``layouts`` finds fragments. ``blocks`` watches what they do to each other, if there are more
+    than one.
     """
 
     module: Module
@@ -146,6 +148,7 @@ class Job(NamedTuple):
     log: Log
     layouts: Any
     bind: Binder
+    blocks: Blocks | None = None
 
 
 class Machine:
@@ -154,6 +157,7 @@ class Machine:
     def __init__(self, job: Job, blocks: Sequence[int]) -> None:
         module, entry = job.module, job.entry
         self.launch, self.tape, self.log, self.layouts, self.bind = job.launch, job.tape, job.log, job.layouts, job.bind
+        self.blocks = job.blocks
         x, y, z = self.launch.block
         self.per_block = -(-x * y * z // WARP) * WARP
         self.threads = self.per_block * len(blocks)
@@ -182,7 +186,8 @@ class Machine:
         self.symbols: dict[str, int] = dict(job.symbols)
         self.own: dict[tuple[str, str], int] = {}
         self.spaces = self._spaces(module, functions, job.globe)
-        self.order = Order(self.warps, self.per_block // WARP, len(self.spaces.shared.data))
+        size = len(self.spaces.shared.data)
+        self.order, self.lanes = Order(self.warps, self.per_block // WARP, size), Lanes(self.state == RUNS, size)
         self.flights, self.loads = Flights(self.warps, "wgmma"), Flights(self.warps, "tcgen05.wait::ld")
         self.tensor: Any = None  # the Tensor Memory of the blocks, where they need it
         self.registers = {
@@ -372,22 +377,75 @@ class Machine:
         key = instruction.parts[0], str(instruction.place)
         self.log.conflicts[key] = max(self.log.conflicts.get(key, 1), degree)
 
-    def reads(self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN) -> None:
-        """Note what threads read of shared memory, themselves or by what runs beside them, and what races with it."""
-        if memory is self.spaces.shared and len(index):
-            self._races(self.order.reads(index, size, threads, self.at, by), threads, "reads what", "writes")
+    def load(
+        self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: bool = False
+    ) -> tuple[Array, Array]:
+        """What threads read, themselves or by what runs beside them; notes what races with that."""
+        self.reads(memory, index, size, threads, by=by, strong=strong)
+        return memory.load(index, size)
 
-    def writes(self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, **of: int) -> None:
-        """Note what threads write to shared memory, and what races with it; see ``Order.writes``."""
-        if memory is self.spaces.shared and len(index):
-            race = self.order.writes(index, size, threads, self.at, by, **of)
-            self._races(race, threads, "writes what", "still uses")
+    def reads(
+        self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: bool = False
+    ) -> None:
+        """Note what threads read, and what races with that. Strong accesses of several blocks do not."""
+        if not len(index):
+            return
+        place = index[:, None] + np.arange(size)
+        if memory is self.spaces.shared:
+            lanes = self.lanes.reads(place, threads, self.at, notes=by == OWN)
+            self._races(self.order.reads(index, size, threads, self.at, by) or lanes, threads, "reads what", "writes")
+        elif memory is self.spaces.globe and self.blocks is not None and not strong:
+            race = self.blocks.reads(place, self.block[threads], self.at)
+            self._races(race, threads, "reads what", "writes")
 
-    def _races(self, race: tuple[Array, int] | None, threads: Array, does: str, other: str) -> None:
+    def store(
+        self,
+        memory: Memory,
+        index: Array,
+        data: Array,
+        origin: Array | None,
+        threads: Array,
+        *,
+        by: int = OWN,
+        strong: bool = False,
+        **of: int,
+    ) -> None:
+        """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
+        place = index[:, None] + np.arange(data.shape[1])
+        changed = memory.data[place] != data
+        memory.store(index, data, origin)
+        if not len(index):
+            return
+        race, lost = None, memory.data[place] != data
+        if memory is self.spaces.shared:
+            if lost.any():
+                words = f"{self.program[self.at][0].parts[0]} writes another value where another thread writes at once"
+                self.fault("race", threads[lost.any(axis=1)], words)
+            if by != BULK:
+                groups = self.order.clock[threads // WARP, COPIES] if by == COPIES else None
+                race = self.lanes.writes(place, threads, self.at, changed, groups)
+            race = self.order.writes(index, data.shape[1], threads, self.at, by, **of) or race
+        elif memory is self.spaces.globe and self.blocks is not None and not strong:
+            race = self.blocks.writes(place, self.block[threads], self.at, changed, lost)
+        self._races(race, threads, "writes what", "still uses")
+
+    def _races(self, race: Race | None, threads: Array, does: str, other: str) -> None:
         if race is not None:
-            own, there = (self.program[at][0] for at in (self.at, race[1]))
-            words = f"{own.parts[0]} {does} {there.parts[0]} of {there.place} {other}, and nothing orders the two"
-            self.fault("race", threads[race[0]], words)
+            own, there = (self.program[at][0] for at in (self.at, race.at))
+            whose = f" in {race.by}" if race.by else ""
+            words = (
+                f"{own.parts[0]} {does} {there.parts[0]} of {there.place}{whose} {other}, and nothing orders the two"
+            )
+            self.fault("race", threads[race.accesses], words)
+
+    def synchronize(
+        self, memory: Memory, index: Array, threads: Array, *, hears: bool = False, tells: bool = False
+    ) -> None:
+        """Threads access places by atomics or strongly, which orders what they do before and after."""
+        if hears:
+            self.lanes.meet(np.isin(np.arange(self.threads), threads), all_lanes=True)
+        if self.blocks is not None and memory is self.spaces.globe:
+            self.blocks.synchronize(index, self.block[threads], hears=hears, tells=tells)
 
     def unset_address(self, origin: Array | None, threads: Array) -> None:
         """Note an address that nobody computed."""
@@ -460,7 +518,12 @@ class Machine:
                 for flights in (self.flights, self.loads):
                     if flights.registers:
                         self._in_flight(flights, chosen)
+                together = "sync" in self.program[at][0].parts
+                if together:
+                    self.lanes.meet(chosen.mask)
                 step(chosen)
+                if together:
+                    self.lanes.meet(chosen.mask)
             at += 1
             moved = self.pc[group.mask] != -1
             if moved.any() or at in self.leaders or self.log.stopped:
@@ -587,6 +650,7 @@ class Machine:
             self.state[here] = RUNS
             self.patience[here] = self.patience[here].max()
             self.order.meet(np.unique(np.flatnonzero(here) // WARP))
+            self.lanes.meet(here, all_lanes=True)
             self.arrived.pop((owner, number), None)
             if then := self.reductions.pop((owner, number), None):
                 then(here)

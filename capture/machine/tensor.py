@@ -226,8 +226,8 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
             data = np.ascontiguousarray(codes).view("u1").reshape(at.size, width)
             held_ids = origins(machine, registers, groups, form.operand("r").slots).reshape(-1)
             chosen = good.ravel()
-            memory.store(at.ravel()[chosen], data[chosen], np.repeat(held_ids[chosen, None], width, axis=1))
-            machine.writes(memory, at.ravel()[chosen], width, who[chosen])
+            own = np.repeat(held_ids[chosen, None], width, axis=1)
+            machine.store(memory, at.ravel()[chosen], data[chosen], own, who[chosen])
             return
         data, ids = memory.load(at.ravel(), width)
         if packed:
@@ -291,11 +291,9 @@ def _tile(machine: Machine, instruction: Statement, function: Function, form: Fo
             at = given + (line[lane, element] * apart.bits.astype("i8") + place[lane, element]) * width
             for memory, index, who in machine.access(space, at[threads], width, threads):
                 if form.stores:
-                    memory.store(index, data[who, element], origins_[who, element])
-                    machine.writes(memory, index, width, who)
+                    machine.store(memory, index, data[who, element], origins_[who, element], who)
                 else:
-                    data[who, element], origins_[who, element] = memory.load(index, width)
-                    machine.reads(memory, index, width, who)
+                    data[who, element], origins_[who, element] = machine.load(memory, index, width, who)
         if not form.stores:
             words = data.reshape(machine.threads, -1).view(f"u{size}")
             by_register = origins_.reshape(machine.threads, len(registers), size)

@@ -112,8 +112,7 @@ def _allocation(machine: Machine, instruction: Statement, function: Function) ->
         assert into is not None
         shared = "shared" if any(part.startswith("shared") for part in instruction.parts) else ""
         for memory, index, whose in machine.access(shared, into()[0][who], 4, who):
-            memory.store(index, np.array([at], "<u4").view("u1").reshape(1, -1), None)
-            machine.writes(memory, index, 4, whose)
+            machine.store(memory, index, np.array([at], "<u4").view("u1").reshape(1, -1), None, whose)
 
     def step(group: ActiveThreads) -> None:
         columns = _columns(machine)

@@ -29,6 +29,7 @@ from . import (
     tensor_memory,
     warpgroup,
 )
+from .accesses import Blocks
 from .arguments import Argument
 from .findings import Judge
 from .labels import ANY
@@ -128,7 +129,8 @@ def trace(
     tape, log = Tape(1 + sum(argument.count for argument in arrays), _alone(arrays)), Log()
     together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block), 1)
     unknown: dict[str, str] = {}
-    job = Job(module, function, launch, globe, symbols.named, tape, log, layouts, bind)
+    watched = Blocks(len(globe.data)) if prod(grid) > 1 else None
+    job = Job(module, function, launch, globe, symbols.named, tape, log, layouts, bind, watched)
     for first in range(0, prod(grid), together):
         blocks = range(first, min(first + together, prod(grid)))
         machine = Machine(job, blocks)

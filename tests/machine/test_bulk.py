@@ -64,9 +64,7 @@ def test_units_outside_of_a_tensor_are_marked():
     assert place[0] == (3 * 32 + 24) * 2
 
 
-@pytest.mark.parametrize(
-    ("size", "words"), [(24, "24 bytes, which is no multiple of 16"), (64, "no race between warps")]
-)
+@pytest.mark.parametrize(("size", "words"), [(24, "24 bytes, which is no multiple of 16"), (64, "no race")])
 def test_bytes_that_are_copied(size, words):
     text = f"""
 .visible .entry copy(.param .u64 from, .param .u64 out) {{

@@ -1,0 +1,222 @@
+"""What races between lanes of a warp, and between blocks of a grid: in each kernel what orders them is left out."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanemap.capture.machine.accesses import Blocks, Lanes
+
+from ..modes import examples
+from .conftest import run
+
+WARP = 32
+MEETINGS = {
+    "bar.warp.sync 0xffffffff;": True,
+    "bar.sync 0;": True,
+    "barrier.sync 1;": True,
+    "vote.sync.ballot.b32 %d, %p, 0xffffffff;": True,
+    "shfl.sync.idx.b32 %d, %v, 0, 31, 0xffffffff;": True,
+    "activemask.b32 %d;": False,
+    "membar.cta;": False,
+    "nanosleep.u32 1;": False,
+}
+HEAD = """
+.visible .entry turn(.param .u64 out) {
+.reg .b64 %out, %at; .reg .b32 %t, %s, %o, %v, %d; .reg .pred %p; .shared .align 16 .b8 tile[128];
+ld.param.u64 %out, [out]; mov.u32 %t, %tid.x; mov.u32 %d, tile;
+mad.lo.u32 %s, %t, 4, %d; xor.b32 %o, %s, 4; setp.ge.u32 %p, %t, 16;
+"""
+TAIL = "mad.wide.u32 %at, %t, 4, %out; st.global.u32 [%at], %v; ret; }"
+
+
+def races(text, **how):
+    """What is said of races in a kernel of one warp."""
+    found = run(HEAD + text + TAIL, ["out=u32[64]=0"], **how)
+    assert {each.kind for each in found.findings} <= {"race"}, found
+    return [each.words for each in found.findings]
+
+
+@pytest.mark.parametrize("meeting", MEETINGS)
+def test_a_lane_reads_what_another_has_written_after_they_met(meeting):
+    found = races(f"st.shared.u32 [%s], %t;\n{meeting}\nld.shared.u32 %v, [%o];\n")
+    if MEETINGS[meeting]:
+        assert not found
+    else:
+        (words,) = found
+        assert re.match(
+            r"race: ld reads what st of line 6 in lane 1 writes, and nothing orders the two \(line 8, warp 0, lane 0",
+            words,
+        ), words
+
+
+@pytest.mark.parametrize("meeting", MEETINGS)
+def test_a_lane_writes_what_another_has_read_after_they_met(meeting):
+    found = races(
+        f"st.shared.u32 [%s], %t; bar.warp.sync -1;\nld.shared.u32 %v, [%o];\n{meeting} st.shared.u32 [%s], 7;\n"
+    )
+    assert len(found) == (not MEETINGS[meeting])
+    assert all("st writes what ld of line 7 in lane 1 still uses" in words for words in found)
+
+
+@pytest.mark.parametrize("meeting", MEETINGS)
+def test_a_lane_reads_what_another_has_copied_after_that_waited_and_they_met(meeting):
+    copy = "cvta.to.global.u64 %at, %out; cp.async.ca.shared.global [%s], [%at], 4; cp.async.commit_group;\n"
+    wait, read = "cp.async.wait_group 0;\n", "ld.shared.u32 %v, [%o];\n"
+    assert bool(races(copy + wait + meeting + read)) != MEETINGS[meeting]
+    if meeting != "bar.warp.sync 0xffffffff;":
+        return
+    early = races(copy + meeting + wait + read)
+    assert "ld reads what cp of line 6 in lane 1 writes" in early[0], early
+
+
+def test_lanes_that_write_one_place():
+    assert not races("st.shared.u32 [%d], 5; mov.u32 %v, 0;")  # the same: it does not matter which stays
+    assert "another thread writes at once" in races("st.shared.u32 [%d], %t; mov.u32 %v, 0;")[0]
+    apart = "@%p st.shared.u32 [%d], 5;\n{} @!%p st.shared.u32 [%d], {}; mov.u32 %v, 0;"
+    assert "st writes what st of line 6 in lane" in races(apart.format("", 6))[0]
+    assert not races(apart.format("", 5))
+    assert not races(apart.format("bar.warp.sync -1;", 6))
+
+
+def test_lanes_know_what_those_know_that_they_met():
+    """Lanes 0 and 1 meet, then 1 and 2: what 0 wrote is known to 2, and what 3 wrote is not."""
+    store = "setp.eq.u32 %p, %t, {0}; @%p st.shared.u32 [tile+{1}], 7;\n"
+    meet = "setp.eq.u32 %p, %t, {}; setp.eq.or.u32 %p, %t, {}, %p; @%p bar.warp.sync {};\n"
+    read = "mov.u32 %v, 0; setp.eq.u32 %p, %t, 2; @%p ld.shared.u32 %v, [tile+{}];\n"
+    before = store.format(0, 0) + store.format(3, 12) + "setp.lt.u32 %p, %t, 4;\n"
+    ways = meet.format(0, 1, 3) + meet.format(1, 2, 6)
+    assert not races(before + ways + read.format(0), block=4)
+    assert "st of line 7 in lane 3 writes" in races(before + ways + read.format(12), block=4)[0]
+    assert "st of line 6 in lane 0 writes" in races(before + meet.format(0, 1, 3) + read.format(0), block=4)[0]
+    assert races(before + meet.format(1, 2, 6) + meet.format(0, 1, 3) + read.format(0), block=4)
+
+
+def test_lanes_that_meet_at_several_places():
+    text = "st.shared.u32 [%s], %t; @%p bra HIGH;\nbar.warp.sync -1; bra OVER;\nHIGH: bar.warp.sync -1;\nOVER:"
+    assert not races(text + "ld.shared.u32 %v, [%o];")
+
+
+LANES = 4
+
+
+@examples(60)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["reads", "writes", "meet"]), st.integers(1, 2**LANES - 1), st.integers(0, 1)),
+        min_size=2,
+        max_size=12,
+    )
+)
+def test_lanes_race_as_sets_of_what_happened_before_say(steps):
+    """Against a definition: each access has the set of accesses that happened before it."""
+    lanes = Lanes(np.arange(WARP) < LANES, 2)
+    past = [set() for _ in range(LANES)]  # of each lane
+    done = []
+    for number, (kind, members, byte) in enumerate(steps):
+        who = [lane for lane in range(LANES) if members >> lane & 1]
+        if kind == "meet":
+            mask = np.isin(np.arange(WARP), who)
+            lanes.meet(mask)
+            union = set().union(*(past[lane] for lane in who))
+            for lane in who:
+                past[lane] = set(union)
+            continue
+        who = who[:1] if kind == "writes" else who
+        expected = any(
+            other != lane and where == byte and "writes" in (kind, how) and event not in past[lane]
+            for lane in who
+            for event, (other, where, how) in enumerate(done)
+        )
+        place, threads = np.full((len(who), 1), byte), np.array(who)
+        if kind == "writes":
+            race = lanes.writes(place, threads, number, np.ones((1, 1), bool), None)
+        else:
+            race = lanes.reads(place, threads, number)
+        if expected and race is None:
+            # Only two of those who read are kept, and none of those whose race is known.
+            assert kind == "writes"
+        assert race is None or expected
+        if race is not None:
+            return
+        for lane in who:
+            past[lane].add(len(done))
+            done.append((lane, byte, kind))
+
+
+PRODUCT = "C[m,n] = A[m,k] B[n,k]"
+TURNS = ["A=f16[16,128]", "B=f16[8,128]", "C=f32[16,8]=0", "turn=u32[1]=0", "K=128"]
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4, 8])
+def test_blocks_that_take_turns_do_not_race(nvcc, blocks):
+    found = run(nvcc("semaphore"), TURNS, PRODUCT, grid=blocks)
+    assert found.ok, found
+
+
+@pytest.mark.parametrize("fence", ["", "__threadfence_block()"])
+def test_without_a_fence_they_do(nvcc, fence):
+    (finding,) = run(nvcc("semaphore", "sm_80", f"FENCE={fence}"), TURNS, PRODUCT, grid=4).findings
+    assert re.match(r"race: ld reads what st of semaphore.cu:\d+ in block 0 writes", finding.words), finding
+
+
+def test_parts_that_a_block_reads_are_there_behind_a_fence(nvcc):
+    from .test_corpus import FORMULA, STREAM
+
+    text = nvcc("stream")
+    bare = re.sub(r"membar\.gl;|fence\.\S+;", "", text)
+    assert bare != text
+    (finding,) = run(bare, STREAM, FORMULA, block=32, grid=3).findings
+    assert re.match(r"race: ld reads what st of stream.cu:\d+ in block \d writes", finding.words)
+    weak = text.replace("ld.acquire.gpu.global", "ld.global")
+    assert weak != text
+    assert "race" in {each.kind for each in run(weak, STREAM, FORMULA, block=32, grid=3, limit=5000).findings}
+
+
+COPY = """
+.visible .entry copy(.param .u64 in, .param .u64 out) {{
+.reg .b64 %in, %out, %i, %o; .reg .b32 %t, %b, %v; .reg .pred %p;
+ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x;
+{} mad.wide.u32 %i, %t, 4, %in; mad.wide.u32 %o, %t, 4, %out;
+ld.global.u32 %v, [%i];
+{}
+ret; }}
+"""
+
+
+def test_blocks_that_write_one_place():
+    given_ = ["in=u32[64]", "out=u32[64]=0"]
+    own, other = "mad.lo.u32 %t, %b, 32, %t;", "add.u32 %v, %v, %b;\nst.global.u32 [%o], %v;"
+    assert run(COPY.format(own, "st.global.u32 [%o], %v;"), given_, grid=2).ok
+    assert run(COPY.format(own, other), given_, grid=2).ok
+    assert run(COPY.format("", "st.global.u32 [%o], %v;"), given_, grid=2).ok  # the same numbers
+    assert run(COPY.format("", "red.global.add.u32 [%o], %v;"), given_, grid=2).ok
+    assert "st of line 8 in block 1 still uses" in run(COPY.format("", other), given_, grid=2).findings[0].words
+    into = "xor.b32 %t, %t, 32; mad.wide.u32 %i, %t, 4, %in;\nst.global.u32 [%i], 99;"
+    assert "st writes what ld of line 6 in block 1 still uses" in run(COPY.format(own, into), given_, grid=2).text()
+
+
+def test_blocks_race_also_where_they_do_not_run_at_once():
+    text = COPY.format("", "add.u32 %v, %v, %b;\nst.global.u32 [%o], %v;")
+    (finding,) = run(text, ["in=u32[1024]", "out=u32[1024]=0"], block=1024, grid=8).findings
+    assert finding.words.endswith("lane 0, 7168 times)"), finding
+
+
+def test_notice_of_a_block_is_what_is_behind_its_fence():
+    blocks, byte, changed = Blocks(8), np.array([[0]]), (np.ones((1, 1), bool), np.zeros((1, 1), bool))
+    first, second, flag = np.array([0]), np.array([1]), np.array([4])
+    blocks.writes(byte, first, 1, *changed)
+    blocks.synchronize(flag, first, hears=False, tells=True)
+    blocks.synchronize(flag, second, hears=True, tells=False)
+    assert blocks.reads(byte, second, 2) is not None
+    blocks.fence(first)
+    blocks.synchronize(flag, first, hears=False, tells=True)
+    assert blocks.reads(byte, second, 3) is not None
+    blocks.synchronize(np.array([0]), second, hears=True, tells=False)  # another place
+    assert blocks.reads(byte, second, 4) is not None
+    blocks.synchronize(flag, second, hears=True, tells=False)
+    assert blocks.reads(byte, second, 5) is None
+    blocks.writes(byte, first, 6, *changed)
+    assert blocks.reads(byte, second, 7) is not None
