@@ -200,7 +200,8 @@ def tile(made: Recipe) -> str:
         if at is None:
             return drawing.Cell("-", [])
         words = f"lane {at.lane}" + f", move {at.step}" * several
-        return drawing.Cell(words, [Run.of(at.lane, at.reg, 0, at.line, at.byte, at.byte)])
+        held = (at.lane, at.reg, 0, at.line, at.byte, at.byte)
+        return drawing.Cell(words, [Run.of(held, held)])
 
     places = range(0, width, _ROW)
     rows = [(str(line), [cell(first.get((line, byte))) for byte in places]) for line in range(lines)]

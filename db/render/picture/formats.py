@@ -4,7 +4,9 @@ import io
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from html import escape
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import IO
@@ -275,7 +277,8 @@ def table(
         "<tbody>",
     ]
     for name, cells in grid.rows:
-        row = "".join(f"<td{_class(cell, lanes)}>{escape(cell.label)}" for cell in cells)
+        labels = escape("\n".join([cell.label for cell in cells])).split("\n")  # all of a row at once
+        row = "".join([f"<td{_class(cell, lanes)}>{label}" for cell, label in zip(cells, labels, strict=True)])
         lines.append(f'<tr><th scope="row">{escape(name)}{row}')
     lines += ["</tbody>", "</table>"]
     lines += [f'<p class="note">{escape(note)}</p>' for note in grid.notes]
@@ -289,10 +292,14 @@ def width(*grids: Grid) -> int:
 
 def _class(cell: Cell, lanes: Collection[int]) -> str:
     held = cell.colours
-    marks = {"opens": cell.opens, "closes": cell.closes, "differs": cell.differs, "on": not held.isdisjoint(lanes)}
-    names = [f"lane{held.pop() % COLOURS}"] if len(held) == 1 else []
-    marks |= dict(zip(("left", "top"), cell.walls, strict=True))
-    names += [name for name, applies in marks.items() if applies]
+    marks = cell.opens, cell.closes, cell.differs, bool(lanes) and not held.isdisjoint(lanes), *cell.walls
+    return _classes(held.pop() % COLOURS if len(held) == 1 else None, *marks)
+
+
+@cache
+def _classes(colour: int | None, *marks: bool) -> str:
+    names = [f"lane{colour}"] if colour is not None else []
+    names += compress(("opens", "closes", "differs", "on", "left", "top"), marks)
     return f' class="{" ".join(names)}"' if len(names) > 1 else f" class={names[0]}" if names else ""
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from ...layout.fragment import Fragment
 from ...text import grouped
 from ..facts import axes, legend
 from . import runs
-from .runs import Cells, Elements, Run, Spans, Table, turned
+from .runs import Cells, Elements, Run, Spans, turned
 
 #: More columns of labels than this are too many to see at a glance. Where they repeat, they are drawn once.
 _WIDE = 16
@@ -187,11 +187,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """What a fragment holds on its way to a grid: elements, of which a table is made by joining columns and then rows.
+    """What a fragment holds on its way to a grid: elements, of which columns are joined and then rows.
 
     ``kinds`` say what its lines and columns are. Only columns with the same number in ``within`` are joined, and
-    ``units`` of them make up one such kind. ``rows`` and ``columns`` are what each line and column of the table stands
-    for. ``notes`` say what was left out. ``alike`` are all tables that have the same columns, before these were joined.
+    ``units`` of them make up one such kind. ``rows`` and ``columns`` are what each line and column of the grid stands
+    for. ``notes`` say what was left out. ``alike`` are all tables that have the same columns.
     """
 
     fragment: Fragment
@@ -199,7 +199,6 @@ class _Sheet:
     kinds: tuple[str, str] = ("row", "column")
     within: Sequence[int] = ()
     units: int = 1
-    table: Table = field(default_factory=list)
     rows: Spans = ()
     columns: Spans = ()
     notes: tuple[str, ...] = ()
@@ -268,13 +267,14 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
     folded = _large(fragment) and not view.whole
     sheets = [_Sheet(fragment, held, ("lane", "register"), [reg for reg, _ in slots], fragment.slots)]
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
+    held = sheet.elements
     of_lane, of_register = _computations(fragment)
     names = []
     for first, last in sheet.columns:
         reg, slot = slots[first]
         names.append(f"{reg}.{runs.span_words((slot, slots[last][1]))}{of_register.get(reg, '')}")
     body = []
-    for lane, line in enumerate(sheet.table):
+    for lane, line in enumerate(runs.joined(held, runs.single(len(held)), sheet.columns)):
         if any(line):
             body.append((f"{lane}{of_lane.get(lane, '')}", [Cell(_held(cell), cell) for cell in line]))
     return Grid("", "lane\\reg.slot", names, body, sheet.notes)
@@ -285,10 +285,10 @@ def by_bank(elements: Iterable[tuple[int, ...]]) -> Grid:
 
     ``elements`` lie in words, which are their registers. Lines that repeat others are left out.
     """
-    held = runs.no_elements(0, BANKS)
-    for element in sorted(elements):
+    in_order = sorted(elements)
+    held = runs.no_elements(1 + max((element[1] // BANKS for element in in_order), default=-1), BANKS)
+    for element in in_order:
         line, bank = divmod(element[1], BANKS)
-        held += runs.no_elements(line + 1 - len(held), BANKS)
         held[line][bank].append(element)
     notes = []
     if found := runs.repeat([held]):
@@ -296,19 +296,15 @@ def by_bank(elements: Iterable[tuple[int, ...]]) -> Grid:
         notes.append(runs.in_words("line", step, len(held), shift).replace("register", "word"))
         held = held[:step]
     body = [
-        (str(at), [Cell(_held(cell), cell, units=[run.reg // 4 % 8 for run in cell]) for cell in map(_joined, line)])
-        for at, line in enumerate(runs.single(held))
+        (str(at), [Cell(_held(cell), cell, units=_units(cell)) for cell in map(runs.joined_cell, line)])
+        for at, line in enumerate(held)
     ]
     return Grid("", "line\\bank", [str(bank) for bank in range(BANKS)], body, notes)
 
 
-def _joined(cell: Cells) -> Cells:
-    """The slots of a word that continue each other as one run."""
-    joined: Cells = []
-    for run in cell:
-        longer = runs.extend(joined[-1], run) if joined else None
-        joined[-1:] = [*joined[-1:], run] if longer is None else [longer]
-    return joined
+def _units(cell: Cells) -> Sequence[int]:
+    """The units of 16 bytes that words of shared memory lie in, within 128 bytes."""
+    return [run.reg // 4 % 8 for run in cell]
 
 
 def _held(cell: Cells) -> str:
@@ -357,26 +353,23 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
 
 def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]:
     for lines in (1, None) if folded else (None,):  # often the first line shows that there are too many columns
-        columns, tables = runs.join_columns([runs.single(sheet.elements[:lines]) for sheet in sheets], sheets[0].within)
+        columns = runs.joined_columns([sheet.elements[:lines] for sheet in sheets], sheets[0].within)
         if folded and len(columns) > _WIDE:
             return _join_columns(_fold(sheets, 1), folded=False)
     alike = [sheet.elements for sheet in sheets]
-    return [
-        replace(sheet, table=table, columns=columns, alike=alike) for sheet, table in zip(sheets, tables, strict=True)
-    ]
+    return [replace(sheet, columns=columns, alike=alike) for sheet in sheets]
 
 
 def _join_rows(sheets: Sequence[_Sheet]) -> Sequence[_Sheet]:
-    rows, tables = runs.join_rows([sheet.table for sheet in sheets])
-    return [replace(sheet, table=table, rows=rows) for sheet, table in zip(sheets, tables, strict=True)]
+    rows = runs.joined_rows([sheet.elements for sheet in sheets], [sheet.columns for sheet in sheets])
+    return [replace(sheet, rows=rows) for sheet in sheets]
 
 
 def _grid(sheet: _Sheet, view: View) -> Grid:
     fragment, columns = sheet.fragment, sheet.columns
-    body = [
-        (runs.span_words(row), [_cell(cell, span, fragment, view) for cell, span in zip(line, columns, strict=True)])
-        for row, line in zip(sheet.rows, sheet.table, strict=True)
-    ]
+    to_cell = partial(_cell, label=_labels(fragment, ptx=view.ptx), in_memory=fragment.tile is not None)
+    lines = runs.joined(sheet.elements, sheet.rows, columns)
+    body = [(runs.span_words(row), [*map(to_cell, line, columns)]) for row, line in zip(sheet.rows, lines, strict=True)]
     if fragment.atom:
         body = _walled(body, fragment.atom.threads)
     corner = "\\".join(axis for axis in axes(fragment) if axis != "1")
@@ -407,27 +400,32 @@ def _starts(sheet: _Sheet) -> Iterator[Sequence[int]]:
         yield [at for at, (first, _) in enumerate(sheet.columns) if first % unit == 0]
 
 
-def _cell(cell: Cells, columns: tuple[int, int], fragment: Fragment, view: View) -> Cell:
-    label = "+".join(_label(run, fragment, ptx=view.ptx) for run in runs.join_slots(cell))
-    windows = [run.cols for run in cell if run.window]
-    opens, closes = (any(window[end] == columns[end] for window in windows) for end in (0, 1))
-    units = [run.reg // 4 % 8 for run in cell] if fragment.tile else []
-    return Cell(label or "-", cell, opens, closes, units=units)
+def _cell(cell: Cells, columns: tuple[int, int], label: Callable[[Run], str], *, in_memory: bool) -> Cell:
+    words = [*map(label, runs.join_slots(cell) if len(cell) > 1 else cell)]
+    units = _units(cell) if in_memory else ()
+    if windows := [run.cols for run in cell if run.window]:
+        opens, closes = (any(window[end] == columns[end] for window in windows) for end in (0, 1))
+        return Cell("+".join(words), cell, opens, closes, units=units)
+    return Cell("+".join(words) or "-", cell, units=units)
 
 
-def _label(run: Run, fragment: Fragment, *, ptx: bool) -> str:
-    """The label of slots that hold their cells one by one (0-3), or can each stand for any of them (0|..|3)."""
-    role, before, ptx = (
-        fragment.role.lower(),
-        run.reg * fragment.slots,
-        ptx and not fragment.tile,
-    )  # PTX names registers
-    named = [f"{role}{before + slot}" if ptx else str(slot) for slot in run.slots]
-    adjoin = run.slots[1] <= run.slots[0] + 1
-    between = "-" if not ptx else "," if adjoin else ".."
-    if run.window:
-        between = "|" if adjoin else "|..|"
-    slots = named[0] if run.slots[0] == run.slots[1] else between.join(named)
+def _labels(fragment: Fragment, *, ptx: bool) -> Callable[[Run], str]:
+    """The labels of slots that hold their cells one by one (0-3), or can each stand for any of them (0|..|3)."""
     if fragment.tile:
-        return f"{run.reg}.{slots}"
-    return f"T{run.lane}:{{{slots}}}" if ptx else f"{run.lane}:{run.reg}.{slots}"
+        return lambda run: f"{run.reg}.{_slots(run.slots, run.window)}"
+    if not ptx:
+        return lambda run: f"{run.lane}:{run.reg}.{_slots(run.slots, run.window)}"
+    count, name = fragment.slots, fragment.role.lower()  # PTX names registers
+
+    def numbers(run: Run) -> tuple[int, int]:
+        return run.reg * count + run.slots[0], run.reg * count + run.slots[1]
+
+    return lambda run: f"T{run.lane}:{{{_slots(numbers(run), run.window, name)}}}"
+
+
+@lru_cache(1 << 10)
+def _slots(slots: tuple[int, int], window: bool, name: str = "") -> str:
+    first, last = (f"{name}{slot}" for slot in slots)
+    adjoin = slots[1] <= slots[0] + 1
+    between = ("|" if adjoin else "|..|") if window else "-" if not name else "," if adjoin else ".."
+    return first if first == last else first + between + last

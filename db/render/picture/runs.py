@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import starmap
 from operator import sub
 from typing import NamedTuple, TypeVar
 
 from ...layout.fragment import unpacked
 
 Item = TypeVar("Item")
+
+#: Lane, register, slot, row, first and last column, and what it is a part of.
+Element = tuple[int, ...]
 
 
 class Run(NamedTuple):
@@ -23,9 +27,10 @@ class Run(NamedTuple):
     cols: tuple[int, int]
 
     @classmethod
-    def of(cls, lane: int, reg: int, slot: int, row: int, col: int, col_last: int) -> Run:
-        """One element."""
-        return cls(lane, reg, (slot, slot), (row, row), (col, col_last))
+    def of(cls, first: Element, last: Element) -> Run:
+        """The elements from one to another, which may be the same."""
+        lane, reg, slot, row, col, *_ = first
+        return cls(lane, reg, (slot, last[2]), (row, last[3]), (col, last[5]))
 
     @property
     def window(self) -> bool:
@@ -40,7 +45,7 @@ Table = list[list[Cells]]
 Spans = Sequence[tuple[int, int]]
 
 #: A table of elements, of which runs are made when what repeats is left out.
-Elements = list[list[list[tuple[int, ...]]]]
+Elements = list[list[list[Element]]]
 
 
 @lru_cache(16)
@@ -53,9 +58,10 @@ def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Elements, i
     outside = Counter[int]()
     for element in unpacked(packed):
         _, _, _, row, first, last, computation = element
-        table = tables[computation]
         if 0 <= row < rows and first >= 0 and last < cols:
-            for cell in table[row][first : last + 1]:
+            line = tables[computation][row]
+            line[first].append(element)
+            for cell in line[first + 1 : last + 1]:
                 cell.append(element)
         else:
             outside[computation] += 1
@@ -67,38 +73,43 @@ def no_elements(rows: int, cols: int) -> Elements:
     return [[[] for _ in range(cols)] for _ in range(rows)]
 
 
-def single(table: Elements) -> Table:
-    """Each element as a run."""
-    return [[[Run.of(*element[:6]) for element in cell] for cell in line] for line in table]
-
-
-def join_columns(tables: Sequence[Table], within: Sequence[int] = ()) -> tuple[Spans, list[Table]]:
-    """Join neighbouring columns where in every line of every table the elements continue or are the same.
+def joined_columns(tables: Sequence[Elements], within: Sequence[int] = ()) -> Spans:
+    """The spans of columns that are one: in every line of every table elements continue each other or are the same.
 
     The tables have equally many columns, which stay aligned. If ``within`` is given, only columns with the same number
     in it are joined.
     """
     spans: list[tuple[int, int]] = []
-    merged: Table = []
+    first: list[list[Element]] = []
+    before: list[list[Element]] = []
     for index, column in enumerate(turned([line for table in tables for line in table])):
         beside = index > 0 and (not within or within[index] == within[index - 1])
-        joined = _together(merged[-1], column) if beside else None
-        if joined is None:
-            spans.append((index, index))
-            merged.append(column)
-        else:
+        if beside and all(map(_continue, first, before, column)):
             spans[-1] = (spans[-1][0], index)
-            merged[-1] = joined
-    lines = iter(turned(merged))
-    return spans, [[next(lines) for _ in table] for table in tables]
+        else:
+            spans.append((index, index))
+            first = column
+        before = column
+    return spans
 
 
-def join_rows(tables: Sequence[Table]) -> tuple[Spans, list[Table]]:
-    """The same for the rows of tables with equally many, unless columns were joined: a run has one direction."""
-    if any(run.cols[0] != run.cols[1] for table in tables for line in table for cell in line for run in cell):
-        return [(index, index) for index in range(len(tables[0]))], list(tables)
-    spans, joined = join_columns([turned(table) for table in tables])
-    return spans, [turned(table) for table in joined]
+def joined_rows(tables: Sequence[Elements], columns: Sequence[Spans]) -> Spans:
+    """The same of rows, of tables with equally many. A run has one direction: none are joined if columns were."""
+    for table, spans in zip(tables, columns, strict=True):
+        cells = ((line[left], line[right]) for line in table for left, right in spans)
+        if any(first[4] != last[5] for ends in cells for first, last in zip(*ends, strict=True)):
+            return single(len(table))
+    return joined_columns([turned(table) for table in tables])
+
+
+def single(count: int) -> Spans:
+    """So many rows or columns, of which none are joined."""
+    return [(at, at) for at in range(count)]
+
+
+def joined(table: Elements, rows: Spans, columns: Spans) -> Table:
+    """The runs of elements that a table has where rows or columns are joined."""
+    return [[[*map(Run.of, table[top][left], table[bottom][right])] for left, right in columns] for top, bottom in rows]
 
 
 def turned(table: list[list[Item]]) -> list[list[Item]]:
@@ -106,42 +117,38 @@ def turned(table: list[list[Item]]) -> list[list[Item]]:
     return [list(line) for line in zip(*table, strict=True)]
 
 
-def _together(left: list[Cells], right: list[Cells]) -> list[Cells] | None:
-    """Two columns as one, or None if some line does not continue."""
-    column = []
-    for before, after in zip(left, right, strict=True):
-        joined = [extend(*pair) for pair in zip(before, after, strict=False)]
-        column.append([run for run in joined if run])
-        if not len(before) == len(after) == len(column[-1]):
-            return None
-    return column
+def _continue(firsts: Sequence[Element], lasts: Sequence[Element], cell: Sequence[Element]) -> bool:
+    """Whether each element of a cell continues a run from one to another, or is the one of which that is."""
+    return len(firsts) == len(cell) and all(map(_continues, firsts, lasts, cell))
 
 
-def _follows(left: Run, right: Run) -> bool:
-    return (left.lane, left.reg, left.slots[1] + 1) == (right.lane, right.reg, right.slots[0])
+def _continues(first: Element, last: Element, element: Element) -> bool:
+    lane, reg, slot, row, col, col_last, *_ = element
+    if (lane, reg, slot) != (last[0], last[1], last[2] + 1):
+        return first[:6] == last[:6] == element[:6]
+    if row == first[3] == last[3]:
+        return (col == col_last == last[5] + 1) or (col, col_last) == (first[4], last[5])
+    return row == last[3] + 1 and (col, col_last) == (first[4], last[5])
 
 
-def extend(left: Run, right: Run) -> Run | None:
-    """Two runs as one, or None where the second does not continue the first."""
-    if left == right:
-        return left
-    if not _follows(left, right):
-        return None
-    same = (left.rows, left.cols) == (right.rows, right.cols)
-    across = left.rows == right.rows and right.cols[0] == left.cols[1] + 1 and right.cols[0] == right.cols[1]
-    down = left.cols == right.cols and right.rows[0] == left.rows[1] + 1
-    if not (same or across or down):
-        return None
-    rows, cols = (left.rows[0], right.rows[1]), (left.cols[0], right.cols[1])
-    return Run(left.lane, left.reg, (left.slots[0], right.slots[1]), rows, cols)
+def joined_cell(cell: Iterable[Element]) -> Cells:
+    """The runs of the elements of one cell that continue each other."""
+    ends: list[tuple[Element, Element]] = []
+    for element in cell:
+        if ends and _continues(*ends[-1], element):
+            ends[-1] = ends[-1][0], element
+        else:
+            ends.append((element, element))
+    return [*starmap(Run.of, ends)]
 
 
 def join_slots(runs: Iterable[Run]) -> Cells:
     """The slots that can stand for one cell, those of one register as one run."""
     joined: list[Run] = []
     for run in runs:
-        if joined and _follows(joined[-1], run):
-            joined[-1] = joined[-1]._replace(slots=(joined[-1].slots[0], run.slots[1]))
+        before = joined[-1] if joined else run
+        if (before.lane, before.reg, before.slots[1] + 1) == (run.lane, run.reg, run.slots[0]):
+            joined[-1] = before._replace(slots=(before.slots[0], run.slots[1]))
         else:
             joined.append(run)
     return joined
