@@ -15,8 +15,8 @@ from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .order import Race
 
-#: An access is one number: who it is by, counted from 1, then when, then at which instruction. 0 is none.
-_TIME, _INSTRUCTION = 24, 18
+#: An access is one number: when it was, who it is by, counted from 1, and at which instruction. 0 is none.
+_TIME, _BY = 39, 18
 
 
 class _Accesses:
@@ -24,6 +24,10 @@ class _Accesses:
 
     def __init__(self, size: int) -> None:
         self.writer, self.first, self.last = (np.zeros(size, np.int64) for _ in range(3))
+
+    def _settled(self, who: Array) -> Array:
+        """The first access that not all know who may race with those."""
+        return np.ones_like(who)
 
     def _unseen(self, who: Array, by: Array, time: Array) -> Array:
         """Whether those do not know what others did at a time."""
@@ -35,32 +39,36 @@ class _Accesses:
 
     def _late(self, who: Array, accesses: Array) -> Array:
         """Which of some accesses (n, bytes) are of others, who have not met those of ``who`` since."""
-        by = (accesses >> _TIME + _INSTRUCTION) - 1
-        late = np.asarray((accesses != 0) & (by != who[:, None]))
+        late = np.asarray(accesses >= self._settled(who)[:, None])
         if late.any():
-            time = accesses[late] >> _INSTRUCTION & (1 << _TIME) - 1
-            late[late] = self._unseen(np.broadcast_to(who[:, None], late.shape)[late], by[late], time)
+            recent, own = accesses[late], np.broadcast_to(who[:, None], late.shape)[late]
+            by = (recent >> _BY & (1 << _TIME - _BY) - 1) - 1
+            late[late] = (by != own) & self._unseen(own, by, recent >> _TIME)
         return late
 
     def _race(self, late: Array, accesses: Array) -> Race | None:
         if not late.any():
             return None
-        first = int(accesses[late][0])
-        rows = np.flatnonzero(late.any(axis=1))
-        return Race(rows, first & (1 << _INSTRUCTION) - 1, self._name((first >> _TIME + _INSTRUCTION) - 1))
+        first, rows = int(accesses[late][0]), np.flatnonzero(late.any(axis=1))
+        return Race(rows, first & (1 << _BY) - 1, self._name((first >> _BY & (1 << _TIME - _BY) - 1) - 1))
 
     def _numbers(self, who: Array, time: Array, at: int) -> Array:
-        return (((who + 1) << _TIME | time) << _INSTRUCTION | at)[:, None]
+        return (time.astype(np.int64) << _TIME | who + 1 << _BY | at)[:, None]
 
-    def note_reads(self, place: Array, who: Array, time: Array, at: int) -> Race | None:
-        """Note reads of bytes (n, bytes), and find a write that one of them races with."""
-        written, first, last = self.writer[place], self.first[place], self.last[place]
-        own = self._numbers(who, time, at)
-        apart = self._late(who, first)
+    def note_reads(self, place: Array, who: Array, time: Array, at: int, *, alone: bool = False) -> Race | None:
+        """Note reads of bytes (n, bytes), and find a write that one races with; none where all before is known."""
+        first = last = np.broadcast_to(self._numbers(who, time, at), place.shape)
+        race = None
+        if not alone:
+            written, *before = self.writer[place], self.first[place], self.last[place]
+            race = self._race(self._late(who, written), written)
+            apart = self._late(who, before[0])
+            first = np.where(apart, before[0], first)
+            last = np.where(~apart & self._late(who, before[1]), before[1], last)
         # Of those who read a byte at once, the first keeps it as the first, and the last as the last.
-        self.first[place[::-1]] = np.where(apart, first, own)[::-1]
-        self.last[place] = np.where(~apart & self._late(who, last), last, own)
-        return self._race(self._late(who, written), written)
+        self.first[place[::-1]] = first[::-1]
+        self.last[place] = last
+        return race
 
     def note_writes(self, place: Array, who: Array, time: Array, at: int, changed: Array) -> Race | None:
         """Note writes, and find what one races with, where it has ``changed`` a byte."""
@@ -72,15 +80,17 @@ class _Accesses:
         return race
 
 
-#: What a lane knows of another one: what that has done, and which of its copies by cp.async it has waited for.
+#: What a lane knows of another one: what that has done, and which of its copies by cp.async it has waited for. The time
+#: of a copy is its group, behind a bit that tells both apart.
 _DONE, _COPIED = range(2)
+_COPY = 1 << 23
 
 
 class Lanes(_Accesses):
     """Accesses of lanes of one warp to shared memory.
 
     ``time`` counts for each warp how often lanes of it have met, and ``seen`` (threads, 2, lanes) is what a thread
-    knows of each lane of its warp. ``news`` are warps whose lanes did something since all of them met.
+    knows of each lane of its warp. ``news`` are warps whose lanes did something since all of them met, at ``settled``.
     """
 
     def __init__(self, launched: Array, size: int) -> None:
@@ -88,25 +98,33 @@ class Lanes(_Accesses):
         self.launched = launched.reshape(-1, WARP)
         self.time = np.ones(len(self.launched), np.int64)
         self.seen = np.zeros((launched.size, 2, WARP), np.int64)
+        self.settled = np.zeros(len(self.launched), np.int64)
         self.news = np.zeros(len(self.launched), bool)
 
+    def _settled(self, who: Array) -> Array:
+        return np.asarray(self.settled[who // WARP] + 1 << _TIME)
+
     def _unseen(self, who: Array, by: Array, time: Array) -> Array:
-        return np.asarray((who // WARP == by // WARP) & (self.seen[who, time & 1, by % WARP] < time >> 1))
+        known = self.seen[who, time // _COPY, by % WARP]
+        return np.asarray((who // WARP == by // WARP) & (known < time % _COPY))
 
     def _name(self, who: int) -> str:
         return f"lane {who % WARP}"
 
     def reads(self, place: Array, threads: Array, at: int, *, notes: bool = True) -> Race | None:
         """Note reads of threads, and find one that races; what runs beside threads reads without a note."""
-        if not notes:
-            return self._race(self._late(threads, self.writer[place]), self.writer[place])
-        self.news[threads // WARP] = True
-        return self.note_reads(place, threads, self.time[threads // WARP] << 1, at)
+        warps = threads // WARP
+        alone = not self.news[warps].any()
+        if notes:
+            self.news[warps] = True
+            return self.note_reads(place, threads, self.time[warps], at, alone=alone)
+        written = self.writer[place]
+        return None if alone else self._race(self._late(threads, written), written)
 
     def writes(self, place: Array, threads: Array, at: int, changed: Array, groups: Array | None) -> Race | None:
         """Note writes of threads, or of copies that belong to ``groups`` of theirs, and find one that races."""
         self.news[threads // WARP] = True
-        time = self.time[threads // WARP] << 1 if groups is None else groups << 1 | 1
+        time = self.time[threads // WARP] if groups is None else groups | _COPY
         return self.note_writes(place, threads, time, at, changed)
 
     def copied(self, threads: Array, groups: Array) -> None:
@@ -123,10 +141,12 @@ class Lanes(_Accesses):
         threads = news[:, None] * WARP + np.arange(WARP)
         self.seen[threads, _DONE, np.arange(WARP)] = self.time[news][:, None]
         before = self.seen[threads]
-        known = before.max(axis=1, where=own[:, :, None, None] | all_lanes, initial=0)
+        known = (before if all_lanes else np.where(own[:, :, None, None], before, 0)).max(axis=1)
         self.seen[threads] = np.where(own[:, :, None, None], known[:, None], before)
+        whole = ~(self.launched[news] & ~own).any(axis=1)
+        self.settled[news[whole]] = self.time[news[whole]]
         self.time[news] += 1
-        self.news[news] = (self.launched[news] & ~own).any(axis=1)
+        self.news[news] = ~whole
 
 
 class Blocks(_Accesses):
