@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,6 +71,12 @@ class Argument:
         return 8 * np.dtype(_INTEGERS[self.type]).itemsize if self.type in _INTEGERS else TYPES[self.type].bits
 
     @property
+    def floating(self) -> bool:
+        """Whether its elements are no integers."""
+        row = TYPES.get(self.type)
+        return row is not None and (bool(row.parts) or row.native.startswith("f") or self.type == "bf16")
+
+    @property
     def size(self) -> int:
         """Bytes of the array."""
         return prod(self.shape) * self.bits // 8
@@ -98,6 +105,11 @@ class Argument:
         if row.native:
             return np.ascontiguousarray(flat.astype(row.native)).view("u1")
         return values.to_bytes(flat.astype("i8") & (1 << self.bits) - 1, self.bits)
+
+    @cached_property
+    def numbers(self) -> Array:
+        """Its values one after the other, as its type has them; none where it begins uninitialised."""
+        return np.zeros(0) if self.array is None else self.decode(self.encode()).reshape(-1)
 
     def decode(self, data: Array) -> Array:
         """The values of bytes."""

@@ -30,6 +30,7 @@ FAULTS = {
     "bounds": "out of bounds",
     "alignment": "misaligned",
     "unset": "uninitialised",
+    "type": "type",
     "race": "race",
     "divergence": "divergence",
     "stuck": "deadlock",

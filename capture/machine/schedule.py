@@ -116,14 +116,14 @@ class Log:
     ``conflicts`` has the most words that a bank has to give at once, by instruction and place.
     """
 
-    faults: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
+    faults: dict[tuple[str, str, str], list[Any]] = field(default_factory=dict)
     conflicts: dict[tuple[str, str], int] = field(default_factory=dict)
     steps: int = 0
     stopped: str = ""
 
-    def fault(self, fault: Fault, count: int = 1) -> None:
-        """Note a fault; of one kind at one place the first is kept."""
-        self.faults.setdefault((fault.kind, str(fault.place)), [fault, 0])[1] += count
+    def fault(self, fault: Fault, count: int = 1, of: str = "") -> None:
+        """Note a fault; of one kind at one place, and of one thing there, the first is kept."""
+        self.faults.setdefault((fault.kind, str(fault.place), of), [fault, 0])[1] += count
 
 
 def aligned(instruction: Statement) -> bool:
@@ -136,7 +136,7 @@ class Job(NamedTuple):
 
     ``globe`` is global memory, and ``symbols`` are the addresses of variables in it. ``bind`` makes the step of an
     instruction, for which ``layouts`` finds fragments. ``blocks`` watches what they do to each other, if there are more
-    than one.
+    than one. ``typed`` are arguments whose types instructions must read.
     """
 
     module: Module
@@ -149,6 +149,7 @@ class Job(NamedTuple):
     layouts: Any
     bind: Binder
     blocks: Blocks | None = None
+    typed: Sequence[Any] = ()
 
 
 class Machine:
@@ -157,7 +158,8 @@ class Machine:
     def __init__(self, job: Job, blocks: Sequence[int]) -> None:
         module, entry = job.module, job.entry
         self.launch, self.tape, self.log, self.layouts, self.bind = job.launch, job.tape, job.log, job.layouts, job.bind
-        self.blocks = job.blocks
+        self.blocks, self.typed_arguments = job.blocks, job.typed
+        self.typed: set[tuple[int, str]] = set()  # what has been looked at
         x, y, z = self.launch.block
         self.per_block = -(-x * y * z // WARP) * WARP
         self.threads = self.per_block * len(blocks)
@@ -331,11 +333,11 @@ class Machine:
         """The present instruction without operands."""
         return self.program[self.at][0].opcode
 
-    def fault(self, kind: str, threads: Array, words: str, place: SourceLine | None = None) -> None:
+    def fault(self, kind: str, threads: Array, words: str, place: SourceLine | None = None, *, of: str = "") -> None:
         """Note what goes wrong in some threads, at the present instruction if at no other place."""
         first, where = int(threads[0]), place or self.program[self.at][0].place
         fault = Fault(kind, where, words, int(self.block[first]), int(self.number[first]))
-        self.log.fault(fault, len(np.unique(threads)))
+        self.log.fault(fault, len(np.unique(threads)), of)
 
     def access(
         self, space: str, address: Array, size: int, threads: Array, *, align: int | None = None

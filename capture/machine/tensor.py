@@ -16,6 +16,7 @@ from . import sparse
 from .memory import Memory
 from .parse import Function, Number, Statement, Vector
 from .schedule import Machine, Step, Unknown
+from .types import expect_type
 from .values import MIXED, NONE, UNSET, ActiveThreads, Execution, Register, held, joined, whole
 
 #: Gives the fragment of a key. Raises LanemapError where no source has its elements.
@@ -159,6 +160,10 @@ def _multiply(machine: Machine, instruction: Statement, function: Function, form
             role: origins(machine, each, threads, of_role[role].slots)
             for role, each in zip("ABC", (a, b, c), strict=True)
         }
+        for role, registers in zip("AB", (a, b), strict=True):
+            if (machine.at, role) not in machine.typed:
+                read = values.read_registers(of_role[role], bits_of(registers, threads))
+                expect_type(machine, form, role, of_role[role].slot_bits, read, ids[role])
         result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
         if "satfinite" in instruction.parts:
             result = np.clip(result, -(1 << 31), (1 << 31) - 1)

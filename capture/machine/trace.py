@@ -130,7 +130,9 @@ def trace(
     together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block), 1)
     unknown: dict[str, str] = {}
     watched = Blocks(len(globe.data)) if prod(grid) > 1 else None
-    job = Job(module, function, launch, globe, symbols.named, tape, log, layouts, bind, watched)
+    # Without a product an array of integers may stand for anything of its width.
+    typed = [argument for argument in arrays if steps or argument.floating]
+    job = Job(module, function, launch, globe, symbols.named, tape, log, layouts, bind, watched, typed)
     for first in range(0, prod(grid), together):
         blocks = range(first, min(first + together, prod(grid)))
         machine = Machine(job, blocks)
@@ -148,7 +150,7 @@ def trace(
     checked = not log.stopped
     if steps and checked:
         expected = product.evaluate(
-            steps, {each.name: each.decode(each.encode()) for each in arrays if each.array is not None}, chosen
+            steps, {each.name: each.numbers.reshape(each.shape) for each in arrays if each.array is not None}, chosen
         )
         findings += _output(judge, after, steps, expected)
     values = {argument.name: argument.decode(data) for argument in arrays for data, _ in [after[argument.name]]}

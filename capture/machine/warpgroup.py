@@ -25,6 +25,7 @@ from .parse import Function, Number, Statement, Vector
 from .schedule import Machine, Step, Unknown
 from .sparse import Chosen
 from .tensor import bits_of, exact, origins, registers_of, results, whole_groups
+from .types import expect_type
 from .values import UNSET, ActiveThreads, Execution, Held, Register, held, whole
 
 
@@ -101,6 +102,7 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
         slots = values.read_registers(form.operand("A"), bits_of(a, threads)).astype(kind)
         chosen = choose(threads, of_a.fragment) if choose else None
         ids = origins(machine, a, threads, form.operand("A").slots)
+        expect_type(machine, form, "A", form.operand("A").slot_bits, slots, ids)
         return _Matrix(sparse.gathered(slots, of_a, chosen)[:, 0], ids, of_a, chosen)
 
     def in_memory(role: str, threads: Array) -> _Matrix:
@@ -179,6 +181,7 @@ def _in_memory(machine: Machine, form: Form, role: str, major: str, word: Regist
         codes = codes >> (bits & 7).astype("u1") & (1 << of.bits) - 1
     numbers = values.decode(form.types[role], of.bits, codes)
     ids = np.where(inside, whole(origin).reshape(index.shape), UNSET)
+    expect_type(machine, form, role, of.bits, numbers, ids)
     machine.reads(memory, index.ravel(), width, np.repeat(threads[:, 0], index[0].size), by=WGMMA)
     if role == "B":
         numbers, ids = numbers.swapaxes(1, 2), ids.swapaxes(1, 2)
