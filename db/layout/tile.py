@@ -60,19 +60,21 @@ def joined(operand: Fragment, down: int, across: int) -> Fragment:
 
 def _placed(atom: Fragment, held: Iterable[Piece]) -> Packed:
     """The elements of all pieces, by thread and register."""
-    data = atom.packed
-    lanes = memoryview(data).cast("h")[:: len(Element._fields)].tolist()
-    size = len(data) // max(1, len(lanes))
+    data, size = atom.packed, 2 * len(Element._fields)
+    lanes = memoryview(data).cast("h")[:: size // 2].tolist()
     starts = [bisect_left(lanes, lane) * size for lane in dict.fromkeys(lanes)]
     runs = [slice(*ends) for ends in pairwise([*starts, len(data)])]
-    # All numbers of 16 bits are added at once: their highest bits by themselves, so that nothing is carried.
-    signs = int.from_bytes(b"\0\x80" * (len(data) // 2), "little")
-    whole = int.from_bytes(data, "little")
+    # All numbers of 16 bits are added at once: without their highest bits, so that nothing is carried to the next.
+    whole, signs, ones = (
+        int.from_bytes(each, "little")
+        for each in (data, b"\0\x80" * (len(data) // 2), (1).to_bytes(size, "little") * len(lanes))
+    )
+    highest, others = whole & signs, whole & ~signs
 
     def moved(piece: Piece) -> bytes:
         first = Element(piece.warp * atom.threads, piece.number * atom.registers, 0, *piece[2:], piece.col, 0)
-        added = int.from_bytes(pack([first]) * len(lanes), "little")
-        return ((whole & ~signs) + added ^ whole & signs).to_bytes(len(data), "little")
+        added = int.from_bytes(pack([first]), "little") * ones
+        return (others + added ^ highest).to_bytes(len(data), "little")
 
     of_warps = ([*map(moved, its)] for its in grouped(held, lambda piece: piece.warp).values())
     return packed(b"".join(one[run] for its in of_warps for run in runs for one in its))

@@ -1,7 +1,9 @@
 """Tiles against their definition, which goes from a cell to its places and shares no code with what makes them."""
 
+import re
 from dataclasses import replace
-from itertools import cycle, islice, product
+from itertools import cycle, product
+from math import prod
 
 import numpy as np
 import pytest
@@ -14,20 +16,21 @@ from lanemap.db.layout.fragment import elements
 from lanemap.db.layout.structure import check
 
 from ..modes import LONG
+from ..notation.made import unheard_of
 
 WARPS = [(1, 1), (2, 2), (4, 1), (1, 4), (2, 4), (1, 2), (8, 1), (3, 2)]
+EXTENTS = re.compile(r"([mnk])(\d+)").findall
 ORDERS = ["m", "n", "nkn", "mn", "nnm"]
 
 
-def places(atom, tile, warps, order, *, contiguous):
-    """Thread, register and slot of every cell, one layer for each copy: an array (copies, 3, rows, cols)."""
-    (down, across), axes = atom.dimensions, atom.key.axes
-    rows, cols = (tile[axis] for axis in axes)
-    row, col = np.indices((rows, cols))
-    inside = np.stack(atom.find(row % down, col % across))
+def instructions(atom, tile, warps, order, *, contiguous):
+    """Warp and number of the instruction at each step down and across, one layer for each copy: (copies, 2, ...)."""
+    sizes = {axis: int(size) for axis, size in EXTENTS(atom.shape)}
+    axes, of_warps = atom.key.axes.replace("s", "k"), {"m": warps[0], "n": warps[1], "k": 1}
+    steps = np.indices([tile[axis] // sizes[axis] for axis in axes])
     there, nth = {"m": 0, "n": 0, "k": 0}, {}
-    for axis, step, count in ((axes[0], row // down, rows // down), (axes[1], col // across, cols // across)):
-        of = {"m": warps[0], "n": warps[1]}.get(axis, 1)
+    for axis, step in zip(axes, steps, strict=True):
+        count, of = len(np.unique(step)), of_warps[axis]
         if contiguous:
             there[axis], nth[axis] = step // (count // of), step % (count // of)
         else:
@@ -36,15 +39,24 @@ def places(atom, tile, warps, order, *, contiguous):
     for axis in [*order[1:], *"mnk"]:
         if axis in nth:
             number = number + nth.pop(axis) * size
-            size *= tile[axis] // atom.dimensions[axes.index(axis)] // {"m": warps[0], "n": warps[1]}.get(axis, 1)
+            size *= tile[axis] // sizes[axis] // of_warps[axis]
     copies = []
     for other_m, other_n in product(range(warps[0]), range(warps[1])):
         if ("m" in axes and other_m) or ("n" in axes and other_n):
             continue
         m, n = there["m"] + other_m, there["n"] + other_n
-        warp = m + warps[0] * n if order[0] == "m" else n + warps[1] * m
-        copies.append([warp * atom.threads + inside[0], number * atom.registers + inside[1], inside[2] + 0 * row])
+        copies.append([m + warps[0] * n if order[0] == "m" else n + warps[1] * m, number])
     return np.array(copies)
+
+
+def places(atom, tile, warps, order, *, contiguous):
+    """Thread, register and slot of every cell, one layer for each copy: an array (copies, 3, rows, cols)."""
+    down, across = atom.dimensions
+    row, col = np.indices([tile[axis] for axis in atom.key.axes])
+    inside = np.stack(atom.find(row % down, col % across))
+    held = instructions(atom, tile, warps, order, contiguous=contiguous)[:, :, row // down, col // across]
+    begin = np.stack([held[:, 0] * atom.threads, held[:, 1] * atom.registers, 0 * held[:, 0]], axis=1)
+    return begin + inside
 
 
 def agrees(database, operand, tile, warps, order, contiguous):
@@ -77,17 +89,51 @@ def test_a_tile_is_as_defined(database, operand, data):
     assert agrees(database, operand, tile, warps, data.draw(st.sampled_from(ORDERS)), data.draw(st.booleans()))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("warps", WARPS)
-@pytest.mark.parametrize("role", "ABD")
-def test_tiles_up_to_256(database, role, warps):
-    """Shapes of every number of warps, each in another order than the one before it; in the long mode all of them."""
-    operand = f"m16n8k16 {'f32' if role == 'D' else 'f16'} {role}"
-    sizes = {"m": 16 * warps[0], "n": 8 * warps[1], "k": 16}
-    axes = {"A": "mk", "B": "kn", "D": "mn"}[role]
-    shapes = islice(product(*(range(sizes[axis], 257, sizes[axis]) for axis in axes)), 0, None, 1 if LONG else 11)
-    for extents, order, contiguous in zip(shapes, cycle(ORDERS), cycle((False, True)), strict=False):
-        assert agrees(database, operand, sizes | dict(zip(axes, extents, strict=True)), warps, order, contiguous)
+def moved(atom, tile, warps, order, *, contiguous):
+    """Every element of a tile by thread, register and slot, as numbers of 16 bits: those of one instruction, moved."""
+    numbers = np.frombuffer(atom.packed, "<i2").reshape(-1, 7)
+    of_lane = numbers.reshape(len(np.unique(numbers[:, 0])), 1, -1, 7)
+    held = instructions(atom, tile, warps, order, contiguous=contiguous)
+    warp, number = held[:, 0], held[:, 1]
+    down, across = (step * size for step, size in zip(np.indices(warp.shape[1:]), atom.dimensions, strict=True))
+    first = np.full((warps[0] * warps[1], 1, number.max() + 1, 1, 7), -1, "<i2")
+    begin = warp * atom.threads, number * atom.registers, 0, down, across, across, 0
+    first[warp, 0, number, 0] = np.stack(np.broadcast_arrays(*begin), axis=-1)
+    assert (first >= 0).all()
+    assert warp.size == first.size // 7
+    return first + of_lane
+
+
+#: Operands of all kinds that a group of threads holds: those that take a second, and others.
+QUICK = ["m16n8k16 f16 A", "m64n24k16 f16 A", "mma.sp m16n8k32 f16 A", "v_mfma_f32_32x32x8_f16"]
+SLOW = ["m16n8k16 f16 B", "m16n8k16 f32 D", "m16n8k32 s8 A", "m16n8k32 e4m3 B", "m16n8k8 tf32 B", "m8n8k4 f64 D"]
+SLOW += ["m8n8k128 b1 B", "wmma m16n16k16 f16 A", "wmma m8n32k16 s8 B", "wmma m16n16k16 f32 D", "m64n8k16 f32 D"]
+SLOW += ["m64n24k32 s32 D", "mma.sp m16n8k32 f16 E", "m16n8k64 e2m1 SFA", *["m8n8k4 f64 A"] * LONG]
+
+
+@pytest.mark.parametrize("operand", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+def test_every_tile_up_to_256(database, operand):
+    """Every shape, each of other warps and in another order than the one before it; in the long mode of all warps."""
+    found = unheard_of(operand)[::2] if "mfma" in operand else [*database.operand(operand)][:: 1 if LONG else 3]
+    ways = cycle(product(ORDERS, (False, True)))
+    for atom in found:
+        sizes, axes = {axis: int(size) for axis, size in EXTENTS(atom.shape)}, atom.key.axes.replace("s", "k")
+        shapes = [*product(*(range(sizes[axis], 257, sizes[axis]) for axis in axes))]
+        for at, extents in enumerate(shapes):
+            tile = sizes | dict(zip(axes, extents, strict=True))
+            fitting = []
+            for warps in WARPS:
+                of = dict(zip("mn", warps, strict=True))
+                whole = all(tile[axis] % (sizes[axis] * count) == 0 for axis, count in of.items() if axis in axes)
+                copies = prod([count for axis, count in of.items() if axis not in axes])
+                fitting += [warps] * (whole and (LONG or copies <= 2) and prod(warps) * atom.threads <= 1024)
+            for warps in fitting if LONG else [fitting[at % len(fitting)]]:
+                named = "".join(f"{axis}{tile[axis]}" for axis in "mnk" if axis in axes)
+                order, contiguous = next(ways)
+                fragment = atom.tiled(named, "x".join(map(str, warps)), order, contiguous)
+                expected = moved(atom, tile, warps, order, contiguous=contiguous)
+                assert fragment.packed == expected.tobytes(), (operand, named, warps, order, contiguous)
+        assert len(shapes) == prod([256 // sizes[axis] for axis in axes])
 
 
 def test_what_is_found_of_a_tile(database):
