@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -12,7 +12,7 @@ from ...db.layout.algebra import Array
 from .order import COPIES
 from .parse import Both, Function, Name, Number, Operand, Statement, Vector, bits_of
 from .schedule import Machine, Step, Unknown
-from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits, unset, whole
+from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits, unset
 
 #: Words of loads and stores that say how caches and other threads see them.
 _CACHING = (
@@ -182,24 +182,31 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                         Register(8 * width, each.bits[chosen], None if each.origin is None else each.origin[chosen])
                         for each in values
                     ]
-                    numbers, ids = old.numbers(type_), old.ids
-                    if operation == "cas":
-                        swap = numbers == news[0].numbers(type_)
-                        after = np.where(swap, news[1].numbers(type_), numbers)
-                        ids = np.where(swap, 0 if news[1].ids is None else news[1].ids, whole(held))
-                    else:
-                        after = _ATOMIC[operation](numbers, news[0].numbers(type_))
-                        kind = {"add": "add"}.get(operation, "mix")
-                        ids = news[0].ids if operation == "exch" else machine.tape.join(kind, [ids, news[0].ids])
-                    bits = to_bits(type_, after)
-                    written = None if ids is None else spread(ids, 8 * width)
-                    memory.store(at, np.ascontiguousarray(bits).view("u1").reshape(len(at), -1), written)
+                    memory.store(at, *combined(machine, operation, type_, old, news))
                     old_bits[chosen], old_held[chosen] = old.bits, held
             if returns:
                 result.put(old_bits, old_held if old_held.any() else None, group)
         machine.patience[group.mask] += 1
 
     return step
+
+
+def combined(
+    machine: Machine, operation: str, type_: str, old: Register, news: Sequence[Register]
+) -> tuple[Array, Array | None]:
+    """The bytes, and their origins, that an operation makes of what memory holds and what it is given."""
+    numbers, ids = old.numbers(type_), old.ids
+    if operation == "cas":
+        swap = numbers == news[0].numbers(type_)
+        after = np.where(swap, news[1].numbers(type_), numbers)
+        ids = np.where(swap, 0 if news[1].ids is None else news[1].ids, 0 if ids is None else ids)
+    else:
+        after = _ATOMIC[operation](numbers, news[0].numbers(type_))
+        kind = "add" if operation == "add" else "mix"
+        ids = news[0].ids if operation == "exch" else machine.tape.join(kind, [ids, news[0].ids])
+    bits = to_bits(type_, after)
+    written = None if ids is None else spread(ids, old.width)
+    return np.ascontiguousarray(bits).view("u1").reshape(len(bits), -1), written
 
 
 def _turns(index: Array) -> list[Array]:

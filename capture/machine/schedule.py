@@ -22,7 +22,7 @@ from ...db.text import spans
 from ..values import LINE
 from .accesses import Blocks, Lanes
 from .memory import LOCAL, SHARED, MappedTensor, Memory, Spaces
-from .order import BULK, COPIES, OWN, Flights, Order, Race
+from .order import COPIES, OWN, Flights, Order, Race
 from .parse import (
     Function,
     MemoryOperand,
@@ -410,7 +410,8 @@ class Machine:
         *,
         by: int = OWN,
         strong: bool = False,
-        **of: int,
+        agent: int = 0,
+        clock: int = 0,
     ) -> None:
         """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
         place = index[:, None] + np.arange(data.shape[1])
@@ -423,10 +424,10 @@ class Machine:
             if lost.any():
                 words = f"{self.program[self.at][0].parts[0]} writes another value where another thread writes at once"
                 self.fault("race", threads[lost.any(axis=1)], words)
-            if by != BULK:
+            if by in (OWN, COPIES):
                 groups = self.order.clock[threads // WARP, COPIES] if by == COPIES else None
                 race = self.lanes.writes(place, threads, self.at, changed, groups)
-            race = self.order.writes(index, data.shape[1], threads, self.at, by, **of) or race
+            race = self.order.writes(index, data.shape[1], threads, self.at, by, agent=agent, clock=clock) or race
         elif memory is self.spaces.globe and self.blocks is not None and not strong:
             race = self.blocks.writes(place, self.block[threads], self.at, changed, lost)
         self._races(race, threads, "writes what", "still uses")

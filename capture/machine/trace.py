@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -84,11 +84,13 @@ def trace(
     seed: int = 0,
     limit: int = LIMIT,
     file: str = "",
+    progress: Callable[[int, int], object] | None = None,
 ) -> Trace:
     """Run a kernel, whose PTX is ``text``, and judge it.
 
     ``layouts`` gives the fragment of each operand of a tensor instruction. ``formula`` is what the kernel computes, in
-    index notation. ``file`` is where it was read from.
+    index notation. ``file`` is where it was read from. ``progress`` is called with how many blocks have ended, of how
+    many.
 
     Raises:
         LanemapError: the text is not PTX, the arguments are not those of the kernel, or the product not theirs.
@@ -142,6 +144,8 @@ def trace(
             tensor_memory.expect_freed(machine)
         if log.stopped:
             break
+        if progress is not None and blocks.stop < prod(grid):
+            progress(blocks.stop, prod(grid))
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
     judge = Judge(tape, arrays, steps, extents, chosen)
     findings = [*judge.operands, *_faults(log)]
