@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...db.layout.algebra import Array
+from .launch import Step, known
 from .parse import Function, Name, Statement, Vector, bits_of
-from .schedule import Machine, Step, known
+from .schedule import Machine
 from .values import ActiveThreads, joined, to_bits, whole
 
 

@@ -15,12 +15,13 @@ from ...db.isa.instructions import WARP
 from ...db.isa.shared import BoundingBox
 from ...db.layout.algebra import Array
 from ...db.layout.shared import strides, swizzle
-from .barriers import reached
+from .barriers import reached, turn
+from .launch import Step, Unknown
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
 from .moves import combined, space_of
 from .order import BULK, STORES
 from .parse import Function, MemoryOperand, Number, Operand, Statement, Vector, bits_of
-from .schedule import Machine, Step, Unknown
+from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined
 
 #: What a swizzled or a tiled copy in shared memory begins at a multiple of (5.5.7).
@@ -136,7 +137,7 @@ def _copy(
             machine.store(shared, at, data, origin, who, by=BULK, agent=object_.agent, clock=object_.clock)
             object_.known[object_.agent] = object_.carried[object_.agent] = object_.clock
             object_.due -= UNIT * len(units)
-            machine.turn(object_)
+            turn(machine, object_)
 
     def step(group: ActiveThreads) -> None:
         for thread in np.flatnonzero(group.mask).tolist():
@@ -165,7 +166,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
                 machine.store(memory, index, data[who], origin, who, by=STORES, agent=agent, clock=clock)
                 object_.known[object_.agent] = object_.carried[object_.agent] = object_.clock
                 object_.due -= data.shape[1] * len(who)
-                machine.turn(object_)
+                turn(machine, object_)
 
     return step
 

@@ -147,6 +147,26 @@ class Order:
 
 
 @dataclass
+class Mbarrier:
+    """An object of mbarrier (9.7.13.15): arrivals of each phase, those that it lacks, and bytes that are due.
+
+    ``known`` and ``carried`` are what those who arrived knew, as in ``Order``, and ``done`` that of past phases.
+    """
+
+    index: int
+    count: int
+    pending: int
+    agent: int
+    known: Array
+    carried: Array
+    done: Array
+    done_carried: Array
+    due: int = 0
+    phase: int = 0
+    clock: int = 0
+
+
+@dataclass
 class Flights:
     """Registers that what runs beside warps still reads or writes, until they wait (9.7.17.4, 9.7.18.8).
 

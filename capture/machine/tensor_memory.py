@@ -17,9 +17,10 @@ from ...db.isa.instructions import WARP, WARPGROUP, WORD
 from ...db.layout.algebra import Array
 from .. import values
 from .arithmetic import extremum
+from .launch import Step, Unknown
 from .memory import Memory
 from .parse import Function, MemoryOperand, Number, SourceLine, Statement
-from .schedule import Machine, Step, Unknown
+from .schedule import Machine
 from .tensor import bits_of, registers_of, whole_groups, write
 from .values import ActiveThreads, joined
 

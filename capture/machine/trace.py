@@ -21,7 +21,9 @@ from . import (
     bits,
     bulk,
     comparisons,
+    control,
     convert,
+    exchange,
     moves,
     product,
     sums,
@@ -33,11 +35,12 @@ from .accesses import Blocks
 from .arguments import Argument
 from .findings import Judge
 from .labels import ANY
+from .launch import Dimensions, Job, Launch, Log, Step, Unknown
 from .memory import GLOBAL, Allocated, Memory, lay_out
 from .operands import Diagnostic
 from .parse import Function, Module, Statement, parse
 from .report import FAULTS, Trace
-from .schedule import Dimensions, Job, Launch, Log, Machine, Step, Unknown
+from .schedule import Machine
 from .tensor import Layouts
 from .values import MIXED, NONE, UNSET, Execution, Tape, whole
 
@@ -52,7 +55,7 @@ LIMIT = 5_000_000
 
 _BINDERS = (
     *(arithmetic.binder, bits.binder, comparisons.binder, convert.binder, barriers.binder, bulk.binder, moves.binder),
-    *(tensor.binder, warpgroup.binder, tensor_memory.binder),
+    *(exchange.binder, control.binder, tensor.binder, warpgroup.binder, tensor_memory.binder),
 )
 
 
