@@ -65,7 +65,8 @@ def test_tiles_are_those_of_triton(database, gluon, operand, number, version, in
         table = fragment.table
         return fragment, np.stack([table["row"], table["col"]], axis=-1).reshape(fragment.threads, -1, 2)
 
-    fragment, ours = cells("nkn" if version == 2 else "mkn")
+    usual = "nkn" if version == 2 else "mkn"
+    fragment, ours = cells(usual)
     assert np.array_equal(ours, theirs)
     assert f"warpsPerCTA = {per_cta}" in express("triton", fragment)
     for order in ("m", "n", "nmn", "mmn", "mkm"):
@@ -73,7 +74,7 @@ def test_tiles_are_those_of_triton(database, gluon, operand, number, version, in
         if np.array_equal(same, theirs):
             express("triton", other)
         else:
-            with pytest.raises(RefusedError):
+            with pytest.raises(RefusedError, match=f"are in the order {usual}"):
                 express("triton", other)
 
 

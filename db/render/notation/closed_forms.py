@@ -418,6 +418,9 @@ def encoding(fragment: Fragment, name: str) -> str:
     candidate, encoded, (lane, element) = nearest
     row, col = encoded["row"][lane, element], encoded["col"][lane, element]
     why = f"does not hold row {row} col {col}, as it does in {candidate}"
+    usual = "nkn" if len(candidate.shape) == 2 else "mkn"
+    if fragment.tiling and fragment.tiling[2:] != (usual, False):
+        why += f"; Triton's tiles are in the order {usual}, and not contiguous"
     raise refusal(fragment, lane, element, why)
 
 
