@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -88,6 +89,12 @@ def pytest_collection_modifyitems(items):
 
     Tests that fork come before all others: a child must not wait for a lock that a thread of its parent holds.
     """
+    cases = Counter()
+    for item in items:
+        if few := item.get_closest_marker("few"):
+            if cases[item.path, item.originalname] % few.args[0]:
+                item.add_marker(pytest.mark.slow)
+            cases[item.path, item.originalname] += 1
 
     prepared = {"server": "server", "release": "release", "arrays": "release", "chromium": "pages", "site": "pages"}
     prepared |= {"replay": "release", "runner": "runner", "folder": "dataset", "fleet": "dataset", "whole": "document"}

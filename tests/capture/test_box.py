@@ -38,6 +38,7 @@ class SharedMemory:
         return Output(np.stack(memories), 0.0)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", SOME, ids=str)
 def test_the_box_comes_out_that_the_memory_has(form):
     fragment, lines = measure_box(Bench(SharedMemory(), form))

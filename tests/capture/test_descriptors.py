@@ -68,6 +68,7 @@ class SharedMemory:
         return Output(values.write_registers(form.operand("D"), values.gather(product[:, None], self.d)), 0.0)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_the_layout_in_memory_comes_out(form):
     device = SharedMemory(form)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -252,6 +253,7 @@ def test_ctrl_c_stays_ignored_where_the_shell_says_so(built):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("words", "right"),
     [

@@ -36,6 +36,7 @@ def test_the_verdict_is_printed_and_is_the_exit_code(run, snapshot, arguments, c
     assert result.out == snapshot
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -79,6 +80,7 @@ def test_every_element_in_other_formats(run):
     assert all(row["lane"] == row["from_lane"] for row in rows)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("arguments", "how", "code"),
     [
@@ -281,6 +283,7 @@ def test_where_nothing_is_to_be_listed_it_says_so(run):
     assert "no D can feed this operand without moving data between lanes or an order of K" in result.err
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "words",
     [
@@ -327,6 +330,7 @@ def test_the_name_of_the_move_is_enough(run, short, long):
     assert "None" not in one.out
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -90,6 +90,7 @@ def test_show(run, snapshot, arguments):
     assert result.out == snapshot
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("by", ["element", "lane"])
 def test_show_draws_every_element(run, some, by):
     """What is drawn, read back, is what is stored: each slot with all cells that it can stand for."""
@@ -184,9 +185,13 @@ def test_find_shows_what_tells_elements_apart(run):
     assert "col_last" in run("find", "m16n8k16", "f16", "A", "-i", "mma.sp", "--lane", "5").out
 
 
-def test_list(run, snapshot, whole):
-    assert run("list", "--shape", "m16n8k32").out == snapshot
+@pytest.mark.slow
+def test_list_of_all_sources(run, snapshot, whole):
     assert run("list", "sources", db=whole).out == snapshot
+
+
+def test_list(run, snapshot):
+    assert run("list", "--shape", "m16n8k32").out == snapshot
     assert run("list", "findings").out == snapshot
     errata = json.loads(run("list", "errata", "--format", "json").out)
     assert [(erratum["shape"], erratum["role"]) for erratum in errata] == [("m16n8k256", "A"), ("m8n8", "D")]
@@ -236,6 +241,7 @@ def test_a_type_may_be_repeated_wherever_it_filters(run):
     assert run("export", "--shape", "m16n8k8", *both, "-f", "cute").out.count("\nusing mma_m16n8k8_") == 4
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("command", ["list", "export", "diff ptx-isa-9.4 h200-sm_90a", "capture --list"])
 def test_none_of_several_types_is_passed_over(refused, command):
     refused(*command.split(), "--type", "f16", "--type", "f17", words=("f17",))

@@ -358,6 +358,7 @@ def test_a_side_may_be_anyones_table(run, tmp_path):
     assert "4 identical" in " ".join(result.out.split())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -262,6 +262,7 @@ def test_a_missing_library_is_one_line(refused, tmp_path, monkeypatch, ending, m
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

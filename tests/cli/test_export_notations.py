@@ -85,6 +85,7 @@ def test_notations_take_one_source_by_default_the_one_of_look_ups(run):
     assert "errata" not in other
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -155,6 +155,7 @@ def test_what_is_only_drawn_is_described_and_where_its_rows_may_come_from_is_sai
         assert (run(*command).code, run(*command).err) == (2, shown.err)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("words", "mnemonics"),
     [
@@ -212,6 +213,7 @@ def test_what_cannot_be_is_refused(refused, arguments, words):
     refused(*arguments, words=words)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("words", "offered"),
     [

@@ -172,6 +172,7 @@ def agrees(left, right):
     return all(np.array_equal(one, other) for one, other in zip(computed(left), computed(right), strict=True))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_what_is_renumbered_alike_is_relabelled_and_computes_the_same(name):
     """Each axis alone; an axis that an operand in memory counts is not free, and does not compute the same."""
