@@ -209,6 +209,7 @@ def test_chunks_are_in_the_documented_order_whatever_the_order_within(documented
     assert all(fragment.digest == complete[fragment.key].digest for fragment in source.fragments)
 
 
+@pytest.mark.slow
 @PERMUTED
 @given(st.data())
 def test_permuted_rows_or_columns_of_d_show_in_the_others(documented, complete, data):

@@ -188,6 +188,7 @@ def test_pycuda_is_not_imported_until_it_is_needed():
     assert "pycuda" not in sys.modules
 
 
+@pytest.mark.slow
 def test_a_database_keeps_what_it_measures(complete, file, monkeypatch):
     monkeypatch.setattr(cuda, "Gpu", lambda *_: nullcontext(SimulatedGroup(complete)))
     with lanemap.open(str(file)) as database:

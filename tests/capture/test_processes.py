@@ -89,6 +89,7 @@ def test_processes_measure_a_part_and_nothing_is_different(documented, table):
     assert set(card.ran) < set(map(str, SOME))
 
 
+@pytest.mark.slow
 def test_what_no_process_can_measure_is_measured_here(documented, table):
     """As where the driver gives a card to one process alone."""
     card = Card(table)
@@ -202,6 +203,7 @@ def test_nobody_waits_for_what_the_others_close():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_the_largest_modules_are_measured_first(documented):
     def nothing(*_):
         raise NotLoaded("nothing is measured here")

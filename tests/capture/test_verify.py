@@ -64,6 +64,7 @@ def pairs(fragment, count, size=1):
         yield np.arange(one, one + size), np.arange(other, other + size)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("form", [*MMA, *FAMILIES], ids=str)
 def test_a_table_with_two_elements_exchanged_disagrees(form, complete):
     """Unless they are two numbers of an input that happen to be equal in every round, one pair in 25 of a warpgroup."""

@@ -120,6 +120,7 @@ def test_a_capture_ends_with_what_it_found_how_it_compares_and_where_it_is(run, 
     assert len(listed) == 1 + 4 + 15
 
 
+@pytest.mark.slow
 def test_a_card_that_differs_from_the_run_that_ships_is_told_so(run, monkeypatch, measured, tmp_path):
     from dataclasses import replace
 
@@ -266,6 +267,7 @@ def test_metadata_of_a_whole_name_is_that_of_its_shape_and_type(run, database):
         assert found.rows().rows == database.decode("m16n8k16 f16", [0xE4E4E4E4], selector=0).rows().rows
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -376,6 +378,7 @@ def test_a_signal_to_the_whole_group_ends_it_quietly(built, tmp_path, ending, co
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("text", ["", "short", "sixteen characters with spaces", "sixteen characters ü"])
 def test_a_file_without_a_token_is_refused(refused, tmp_path, text):
     token = tmp_path / "token"

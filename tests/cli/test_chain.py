@@ -112,6 +112,7 @@ def numbered(text):
     return [lane for first, *last in ends for lane in range(first, (last or [first])[0] + 1)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -198,6 +199,7 @@ def listed(run, *words):
     return result, {tuple(row[name] for name in ("instruction", "shape", "type", "role", "transposed")) for row in rows}
 
 
+@pytest.mark.slow
 def test_what_costs_no_more_than_an_order_of_k_is_listed_apart(run):
     """As if --relabel had been said, and not among what needs nothing."""
     above, below = run("chain", *"m16n8k16 f32 D".split()).out.split(

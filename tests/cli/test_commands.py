@@ -68,6 +68,7 @@ def test_version(run):
     assert run("--version").out == f"lanemap {lanemap.__version__}\n"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -217,6 +218,7 @@ def test_list_begins_with_a_line_per_instruction(run, database):
     assert len(json.loads(run("list", "-f", "json").out)) > 100
 
 
+@pytest.mark.slow
 def test_lists_heed_filters(run):
     assert run("list", "sources", "--source", "PTX-isa-9.1", "-f", "csv").out.count("\n") == 2
     assert run("list", "findings", "-f", "csv").out.count("\n") == 5
@@ -227,6 +229,7 @@ def test_lists_heed_filters(run):
     assert run("list", "findings", "--source", "ptx-isa-9.4+errata", "-f", "csv").out.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_type_may_be_repeated_wherever_it_filters(run):
     def types(*words):
         rows = list(csv.DictReader(io.StringIO(run(*words, "-f", "csv").out)))

@@ -66,6 +66,7 @@ def test_check_on_what_ships(run, whole):
     assert max(len(line) for line in result.out.splitlines() if "known:" not in line) <= 80
 
 
+@pytest.mark.slow
 def test_strict_counts_what_is_known(run):
     assert run("check", "--strict").code == 1
 
@@ -197,6 +198,7 @@ def test_nothing_is_wider_than_80_columns(run, wrong, arguments):
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.slow
 def test_long_names_are_not_broken(run, tmp_path):
     folder = tmp_path / "-".join(["a folder"] * 12)
     folder.mkdir()
@@ -345,6 +347,7 @@ def test_a_side_may_be_a_capture_or_an_export(run, tmp_path):
     assert run("diff", exported, exported).code == 0
 
 
+@pytest.mark.slow
 def test_a_side_may_be_anyones_table(run, tmp_path):
     """Eight columns are enough, in any order."""
     exported = tmp_path / "theirs.csv"
@@ -377,6 +380,7 @@ def test_a_bad_file_is_one_line(refused, tmp_path, content, words):
     refused("diff", PRINTED, path, words=(words,))
 
 
+@pytest.mark.slow
 def test_a_truncated_file_is_one_line(refused, run, tmp_path):
     whole = tmp_path / "whole.parquet"
     run("export", "--source", PRINTED, "--output", whole)
@@ -386,6 +390,7 @@ def test_a_truncated_file_is_one_line(refused, run, tmp_path):
     refused("diff", PRINTED, tmp_path / "cut.parquet", words=("cut.parquet",))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -176,6 +176,7 @@ def test_every_label_is_legible_on_its_colour():
     assert {ink(shade(lane)) for lane in range(32)} == {BLACK, WHITE}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
 def test_a_file_and_stdout_are_the_same(run, tmp_path, ending):
     path = tmp_path / f"a.{ending}"

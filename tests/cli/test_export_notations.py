@@ -18,6 +18,7 @@ def test_one_operand_in_every_notation(run, snapshot, form):
     assert result.out.replace(f"Lanemap {lanemap.__version__}", "Lanemap VERSION") == snapshot
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_file_and_stdout_hold_the_same_and_leave_nothing_else(run, tmp_path, form):
     path = tmp_path / "layouts"

@@ -35,6 +35,7 @@ def test_every_name_of_an_operand_has_the_same_answer(run, name):
         assert (found.code, found.out) == (0, expected.out)
 
 
+@pytest.mark.slow
 def test_other_commands_take_names_too(run, tmp_path):
     assert run("show", "HMMA.16816.F32.BF16", "A").out == run("show", "m16n8k16", "bf16", "A").out
     assert run("draw", BF16, "A").out == run("draw", "m16n8k16", "bf16", "A").out
@@ -107,6 +108,7 @@ def test_every_instruction_is_shown_as_a_whole(run, words, operands):
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "words",
     [

@@ -189,6 +189,7 @@ def test_registers_are_as_wide_as_its_vendors(monkeypatch, tmp_path):
     assert (other.registers, other.register_bits, other.slots, other.slot_bits) == (1, 16, 2, 8)
 
 
+@pytest.mark.slow
 def test_a_name_is_spelt_as_its_vendor_does_and_asked_for_in_any_case(run, foo, tmp_path):
     expected = run("find", "Foo.Bar", "A", "--lane", "0", db=foo)
     assert "Foo.Bar" in expected.out
@@ -201,6 +202,7 @@ def test_a_name_is_spelt_as_its_vendor_does_and_asked_for_in_any_case(run, foo, 
         assert lanemap.Query(instruction="foo.bar").matches(fragment.key)
 
 
+@pytest.mark.slow
 def test_slots_that_hold_nothing_are_in_every_export(built, tmp_path):
     rows = [("m8n4k4", "f16", "A", lane, 0, 0, lane // 4, lane % 4, "sparse_op", 1, 16) for lane in range(32)]
     with lanemap.open(shutil.copy(built, tmp_path)) as database:
@@ -211,6 +213,7 @@ def test_slots_that_hold_nothing_are_in_every_export(built, tmp_path):
             assert lanemap.read_file(file).fragments[0].slots == 2, form
 
 
+@pytest.mark.slow
 def test_sources_that_spell_a_name_differently_are_compared(run, foo, tmp_path):
     foo = shutil.copy(foo, tmp_path)
     assert run("import", "table", write(tmp_path / "other.csv", wide_rows("FOO.bar")), db=foo).code == 0
@@ -228,6 +231,7 @@ def test_c_and_d_are_found_by_the_type_of_a(run, acme, foo):
         assert "acme_" in run("find", *words.split(), "--lane", "0", db=acme).err
 
 
+@pytest.mark.slow
 def test_d_is_not_guessed_where_there_are_several(run, built, tmp_path):
     rows = [("m8n4k1", "f16", "A", lane, 0, 0, lane % 8, 0, "odd_dot", 1, 16) for lane in range(32)]
     for type_, bits in ("f32", 32), ("s32", 32):

@@ -52,6 +52,7 @@ def expected_layouts(name) -> dict:
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["export.parquet", "export.csv", "export.arrow", "dataset"])
 def test_exports_are_still_read(name, built, tmp_path):
     with lanemap.open(str(shutil.copy2(built, tmp_path / "new.db"))) as database:

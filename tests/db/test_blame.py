@@ -258,6 +258,7 @@ def test_warps_that_share_an_operand_with_others_are_exchanged_alone(database):
     assert "warps 1 and 2 of A were exchanged" not in named
 
 
+@pytest.mark.slow
 def test_infinities_are_right_where_they_should_be_and_near_nothing(database):
     generator = np.random.default_rng(0)
     a, b, c = (generator.integers(-8, 8, size).astype("f4") for size in ((16, 16), (16, 8), (16, 8)))

@@ -235,6 +235,7 @@ def test_the_root_of_the_disk_is_refused_at_once(refused, monkeypatch):
     refused("export", "--format", "dataset", "--output", "/", words=("/ is not a dataset", "name a new folder"))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

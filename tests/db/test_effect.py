@@ -38,6 +38,7 @@ def a(of):
     return of("mma", "m16n8k16", "f16", "A", "row")
 
 
+@pytest.mark.slow
 def test_a_layout_does_nothing_to_its_own_products(fragments):
     for fragment in fragments:
         assert not wrong_results(fragment, fragment).any(), fragment

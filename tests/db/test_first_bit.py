@@ -195,6 +195,7 @@ def test_an_erratum_of_cells_does_not_explain_other_bits():
         assert (result.known is None) == (bit == 0)
 
 
+@pytest.mark.slow
 def test_it_is_asked_for_like_every_column(database, run):
     asked = (
         "SELECT DISTINCT type, first_bit FROM layout WHERE instruction = 'mma' AND shape = 'm16n8k32' AND role = 'A'"

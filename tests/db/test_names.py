@@ -78,6 +78,7 @@ def test_each_operand_of_a_form_is_asked_for_as_its_key():
                 assert [f"scale_vec::{count}X" in form.mnemonic for count in fit] == [True]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", dict.fromkeys(form.name for form in EVERY))
 def test_every_mnemonic_is_a_name_with_all_that_it_may_leave_out_and_add(name):
     """It is read as its form alone; its accumulator is found by the type of A."""

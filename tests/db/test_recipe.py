@@ -146,6 +146,7 @@ def possible(known, operand, major, count):
     return any(makes(move, [*range(words)]) for move in known if move.r.computations == 1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("major", MAJORS)
 def test_loading_by_a_recipe_makes_the_operand(known, operands, major, count):

@@ -12,7 +12,7 @@ import lanemap
 from lanemap.db.flow.reduction import ALONG, reduction
 from lanemap.db.layout.fragment import elements
 
-from ..modes import one_of_each
+from ..modes import LONG, one_of_each
 from ..shipped import corrected, everything
 
 #: Every layout that lanes hold, once, of every source that ships.
@@ -101,7 +101,7 @@ def test_one_layout_of_each_kind_is_reduced_by_masks(along):
     assert follow(one_of_each(kind, HELD.values(), lambda fragment: len(fragment.table)), along) == []
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not LONG, reason="one of each kind is tried")
 @pytest.mark.parametrize("along", ALONG)
 def test_every_layout_that_ships_is_reduced_by_masks(along):
     assert follow(HELD.values(), along) == [("A of mma m16n8k256 b1", "no XOR masks")]

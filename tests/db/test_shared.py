@@ -17,7 +17,7 @@ from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
 from ..forms import BOXES
-from ..modes import LONG
+from ..modes import LONG, examples
 from ..shared_memory import SPANS, box, memory
 
 BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
@@ -27,6 +27,7 @@ BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
 @pytest.mark.parametrize("bits", [1, 4, 8, 16, 32])
 @pytest.mark.parametrize("mode", list(SPANS))
 @pytest.mark.parametrize("major", ["K", "MN"])
+@examples(80)
 @given(mn=st.integers(1, 20 if LONG else 10), k=st.integers(1, 5 if LONG else 3))
 def test_a_tile_lies_where_a_model_of_memory_puts_it(bits, mode, major, mn, k):
     of = Tile(mode, major, bits, mn * 8, k * 128 // bits)
@@ -98,6 +99,7 @@ def test_each_documented_box_is_what_the_model_holds(version):
         assert check(fragment) == []
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("mode", list(BOX_MODES))
 @given(rows=st.integers(1, 20), units=st.integers(1, 8), bits=st.sampled_from([8, 16, 32]))
 def test_a_box_lies_where_a_model_of_memory_puts_it(mode, rows, units, bits):

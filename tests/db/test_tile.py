@@ -78,6 +78,7 @@ def agrees(database, operand, tile, warps, order, contiguous):
     return there and here and len(fragment.table) == expected[:, 0].size == sizes and not check(fragment)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("operand", ["m16n8k16 f16 A", "m16n8k16 f16 B", "m16n8k16 f32 D", "m64n24k16 f32 D"])
 @settings(max_examples=20)
 @given(data=st.data())

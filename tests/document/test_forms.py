@@ -58,6 +58,7 @@ def test_every_form_says_where_it_has_it_from(of_form, printed):
                 assert (told.figures, told.anchor) == (known.figures, known.anchor)
 
 
+@pytest.mark.slow
 def test_what_is_only_drawn_is_named_with_its_figures(of_form):
     for form in pages.FORMS:
         drawn = [(remark.text, remark.reason) for remark in of_form(form).remarks if remark.kind is Kind.DRAWN]

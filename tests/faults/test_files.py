@@ -41,6 +41,7 @@ def clear(folder):
         path.rmdir() if path.is_dir() else path.unlink()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("old", [None, "old"])
 def test_a_file_is_the_old_or_the_new_one(tmp_path, fault, old):
     path = tmp_path / "file"

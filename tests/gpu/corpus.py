@@ -6,7 +6,7 @@ Kernels for sm_80 are assembled for sm_90a, and those for sm_120a, which has oth
 On one machine: pytest -m "" tests/gpu. Or on two, of which the one with the GPU needs no more than this file, the
 folder, PyCUDA and numpy:
 
-    pytest -n 0 -m "" tests/gpu/test_trace_on_card.py --basetemp FOLDER
+    LANEMAP_LONG=1 pytest -n 0 -m "" tests/gpu/test_trace_on_card.py --basetemp FOLDER
     python tests/gpu/corpus.py FOLDER/test_the_corpus_assembles0
 """
 
@@ -77,13 +77,13 @@ def right():
         yield Case(f"attention {capability}", kernel, given, steps, None, (1,))
 
 
-def mistaken():
-    """Kernels with a mistake."""
+def mistaken(count):
+    """So many kernels with a mistake, and some of warpgroups."""
     from ..machine import test_corpus
     from ..machine.conftest import compiled_by_nvcc
 
     text = compiled_by_nvcc("gemm", "sm_80")
-    for number, (at, mutant) in enumerate(test_corpus.mutants(text, np.random.default_rng(0), 100)):
+    for number, (at, mutant) in enumerate(test_corpus.mutants(text, np.random.default_rng(0), count)):
         yield Case(f"mistake {number} in line {at + 1} of gemm", mutant, _SMALL, _PRODUCT, 64, (1,))
     text = compiled_by_nvcc("wgmma", "sm_90a")
     for number, (old, new) in enumerate(
@@ -147,7 +147,7 @@ def built_case(folder, number, case, database):
     return True
 
 
-def build(folder, file):
+def build(folder, file, mistakes=100):
     """Writes every case; how many of the mistakes leave the bytes determined."""
     import lanemap
 
@@ -158,7 +158,7 @@ def build(folder, file):
             assert built_case(folder, number, case, database), case.name
             number += 1
         first = number
-        for case in mistaken():
+        for case in mistaken(mistakes):
             number += built_case(folder, number, case, database)
     return number - first
 

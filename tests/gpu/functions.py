@@ -177,8 +177,8 @@ def cases(database):
     return found
 
 
-def build(folder, file=None):
-    """Writes the kernels of each target as PTX, what each is given, and what it must leave."""
+def build(folder, file=None, only=None):
+    """Writes the kernels of each target, or of only one, as PTX, what each is given, and what it must leave."""
     import lanemap
 
     from ..functions import compiled
@@ -186,6 +186,8 @@ def build(folder, file=None):
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, lanemap.open(file or Path(place) / "layouts.db") as database:
         for target, kernels in cases(database).items():
+            if only and target != only:
+                continue
             compiled([part for _, text, functions, *_ in kernels for part in (*functions, text)], target, folder)
             ptx = folder / f"functions_{target}.ptx"
             if target != "sm_120a":

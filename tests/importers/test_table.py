@@ -559,6 +559,7 @@ def test_a_type_may_have_another_name_but_not_in_what_lanemap_wrote(exported, ta
         assert [fragment.type for fragment in read_table(tmp_path / "odd")[0].fragments] == [name]
 
 
+@pytest.mark.slow
 def test_a_file_without_a_digest_is_called_unsealed(exported, table, tmp_path):
     assert table(HEADER, ROW)[0].title == "table mine.csv, unsealed"
     pq.write_table(exported.replace_schema_metadata({}), tmp_path / "plain")

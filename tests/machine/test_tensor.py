@@ -74,6 +74,7 @@ def test_numbers_of_few_bits_become_bytes(form):
             assert register >> 8 * int(row["slot"]) & 0xFF == line >> bits * int(row["col"]) & (1 << bits) - 1
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", some(FORMS, 7), ids=str)
 def test_an_instruction_does_what_the_table_says(form):
     # Four products in a warp are no random table; movmatrix gets its source from ldmatrix, and scales are documented.

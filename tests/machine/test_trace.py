@@ -97,6 +97,7 @@ def test_a_barrier_that_is_missing_is_a_race():
     assert f"ldmatrix reads what st of line {line('st.shared')} writes" in finding.words
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("formula", [FORMULA, None])
 @pytest.mark.parametrize("other", ["B", "C"])
 @pytest.mark.parametrize("lanes", [4, 8, 31, 32])

@@ -39,6 +39,7 @@ def frame(client, path, form, **parameters):
     return read.astype(object).where(read.notna(), None)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("form", ["csv", "json", "jsonl", "parquet", "arrow"])
 @pytest.mark.parametrize(
     ("path", "parameters"),
@@ -172,6 +173,7 @@ def test_what_is_wrong_is_repeated_in_short(client, refused):
     assert len(re.search(r'role="alert">([^<]+)', page)[1]) < 1000
 
 
+@pytest.mark.slow
 def test_a_file_of_the_server_is_no_side_of_a_diff(client, refused, built):
     refused(client.get("/api/diff", params={"left": str(built), "right": "ptx-isa-9.1"}), 400, "no source")
 
@@ -453,6 +455,7 @@ def test_the_description_is_true(described, data):
     judge(data.draw(operation.as_strategy(generation_mode=mode)))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "address", ["/api/find?role=A&shape=", "/m16n8k16/", "/chain?first=", "/api/find?shape=m16n8k16&type=f16&role="]
 )

@@ -177,6 +177,7 @@ def test_a_lane_in_the_address_is_shown_without_scripts(reader):
     assert ' aria-current="true">13</a>' in picked
 
 
+@pytest.mark.slow
 def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, database):
     text = reader.get("/wgmma/m64n24k16/f32/D?lane=77").text
     held = re.search(r'<section class="held".*?</section>', text, re.DOTALL)[0]
@@ -440,6 +441,7 @@ def test_a_chain_is_refused_in_words_and_only_then(reader):
         assert re.search(r'role="alert">[^<]+', answer.text)
 
 
+@pytest.mark.slow
 def test_a_chain_without_a_function_says_why(reader):
     page = reader.get("/chain", params={"first": "m8n8k128 s32 D", "second": "m8n8k128 b1 A"}).text
     assert "There is no function: no conversion makes b1 of s32" in page

@@ -89,6 +89,7 @@ def test_what_lies_elsewhere_is_no_first_part_of_another(database):
         assert not replace(narrow, **other).begins(wide)
 
 
+@pytest.mark.slow
 def test_products_that_share_a_page_differ_in_their_width_alone(database):
     known = database.survey()
     assert known.widest_product

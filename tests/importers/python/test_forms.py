@@ -27,6 +27,7 @@ def test_every_form_gives_the_documents_a(imported, right, form):
     assert check(found) == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("form", ["place", "bases"])
 def test_axes_turn_the_pair(imported, right, form):
     """The same numbers as (k, m) are not A; a function that gives (k, m) is."""
@@ -137,6 +138,7 @@ def test_addresses_are_composed_with_the_move(imported, right, name):
     assert not right(wrong.source.fragments[0])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("shape", "type_", "bits"), [("m16n8k8", "tf32", 32), ("m16n8k32", "s8", 8), ("m16n8k64", "s4", 4)]
 )
@@ -157,6 +159,7 @@ def test_an_address_between_16_bytes_is_a_finding(imported):
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape_type", ["m16n8k16 f16", "m16n8k8 tf32", "m16n8k32 s8", "m16n8k64 s4"])
 def test_stored_columns_of_a_sparse_a_become_windows(library, imported, documented, shape_type):
     """The k-th stored column stands for the chunk that it is chosen from: inside the window that PTX names."""
