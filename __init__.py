@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     from .capture.kernels import write_kernels
     from .capture.machine.report import Trace
-    from .capture.run import Outcome
+    from .capture.module import Outcome
     from .db.compare.crosscheck import Check
     from .db.compare.defect import Report
     from .db.compare.summary import Summary
@@ -153,7 +153,7 @@ _PARTS = ("capture", "cli", "db", "ingest")
 _OFFERED = {
     ".capture.kernels": ("write_kernels",),
     ".capture.machine.report": ("Trace",),
-    ".capture.run": ("Outcome",),
+    ".capture.module": ("Outcome",),
     ".db.compare.crosscheck": ("Check",),
     ".db.compare.defect": ("Report",),
     ".db.compare.summary": ("Summary",),
@@ -822,7 +822,6 @@ class Database:
         seed: int | None = None,
         save: str | None = None,
         files: bool = True,
-        progress: Callable[[int, int], object] | None = None,
     ) -> Trace:
         """Run a kernel on simulated threads, and say which elements its registers hold that they must not.
 
@@ -844,7 +843,6 @@ class Database:
             save: what to call the source that is stored of it: what A and B of every ``mma`` hold. Where executions
                 contradict each other there are several, as in ``gemm:mma 3 warp 0``. It judges nothing.
             files: whether the kernel and its arguments may name files.
-            progress: called with how many blocks have ended, of how many.
         """
         from .capture.machine import arguments as given
         from .capture.machine import settings, trace
@@ -882,7 +880,6 @@ class Database:
             formula=chosen(product, written.product),
             seed=chosen(seed, written.seed, 0),
             file=made.file,
-            progress=progress,
         )
         if save is None:
             return found
@@ -1263,8 +1260,8 @@ def trace(
         return database.trace(kernel, arguments, product, **how)
 
 
-#: Most processes that measure beside one, and how many instructions are too few for them.
-_PROCESSES, _FEW = 11, 100
+#: Most processes that measure, and how many instructions are too few for them.
+_PROCESSES, _FEW = 12, 100
 
 
 def measure(
@@ -1282,21 +1279,26 @@ def measure(
 
     ``instruction`` is a name or a pattern of whole mnemonics such as ``*.b1.*``, ``type`` that of A, one or several; by
     default all are measured. The source is called after the GPU of the number ``device``, unless it gets a ``name``.
-    ``progress`` is called with the result of each instruction. ``processes`` is how many measure beside
-    this one on the same GPU; by default one for each core but one, eleven at most, and none for a few instructions.
+    ``progress`` is called with the result of each instruction. ``processes`` is how many measure for this one on the
+    same GPU; by default one for each core, twelve at most, and none for a few instructions.
     ``ptxas`` is a program that assembles what the driver's compiler does not take.
     """
-    from .capture.cuda import Gpu
+    from .capture.context import open_gpu
     from .capture.run import capture
-    from .ingest.catalogue import documented
+
+    def documented() -> Mapping[Key, Fragment]:
+        """What names rows and columns, which no product can tell."""
+        from .ingest.catalogue import documented
+
+        return documented()
 
     if name is not None:
         check_name(name)
     selected = forms(instruction, shape, type)
     if processes is None:
-        processes = min(_PROCESSES, (os.cpu_count() or 1) - 1) if len(selected) >= _FEW else 0
-    # Documented fragments name rows and columns, which no product can tell.
-    return capture(partial(Gpu, device, ptxas), documented(), selected, progress, name, __version__, processes)
+        processes = min(_PROCESSES, os.cpu_count() or 1) if len(selected) >= _FEW else 0
+    open_device = partial(open_gpu, device, ptxas, os.getpid())
+    return capture(open_device, documented, selected, progress, name, __version__, processes)
 
 
 def shipped_mappings() -> Rows:

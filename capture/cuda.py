@@ -40,13 +40,14 @@ def target(compute_capability: tuple[int, int]) -> str:
 class Gpu:
     """GPU ``number`` of this machine, with a context of its own until ``close``. Use it in a ``with`` statement.
 
-    What the driver's compiler does not take is assembled by ``ptxas``, if that is given.
+    What the driver's compiler does not take is assembled by ``ptxas``, if that is given. The context is the ``primary``
+    one only in a process where nobody else uses that, as an error of a launch ends it.
 
     Raises LanemapError if there is no PyCUDA, no driver or no such GPU, or if it has no tensor cores, or no such ptxas.
     """
 
-    def __init__(self, number: int = 0, ptxas: str | None = None) -> None:
-        self._ptxas, self._assembler = ptxas, "" if ptxas is None else assembler(ptxas)
+    def __init__(self, number: int = 0, ptxas: str | None = None, primary: bool = False) -> None:
+        self._primary, self._ptxas, self._assembler = primary, ptxas, "" if ptxas is None else assembler(ptxas)
         self._driver = driver = _pycuda_driver()
         try:
             driver.init()
@@ -126,7 +127,8 @@ class Gpu:
     def run(self, kernel: Kernel, probes: Probes) -> Output:
         """Runs each probe in a block of its own. After a failed launch there is a new context.
 
-        Some errors, such as a bad address, persist in a context: they must not affect the next kernel.
+        Some errors, such as a bad address, persist in a context, and with driver 580 in the process: they must not
+        affect the next kernel. So a process with only the primary context ends, and another has to measure the rest.
         """
         self._open()
         if kernel.entry not in self._functions:
@@ -136,6 +138,8 @@ class Gpu:
         except self._driver.Error as error:
             reason = in_one_line(error)
         self.close()
+        if self._primary:
+            raise SystemExit(1)
         raise LaunchFailed(f"the launch failed: {reason}")
 
     def close(self) -> None:
@@ -151,7 +155,12 @@ class Gpu:
     def _open(self) -> None:
         if self._context is None:
             try:
-                self._context = self._gpu.make_context()
+                if self._primary:
+                    context = self._gpu.retain_primary_context()
+                    context.push()
+                else:
+                    context = self._gpu.make_context()
+                self._context = context
             except self._driver.Error as error:
                 raise LaunchFailed(f"cannot create a context on the GPU: {in_one_line(error)}") from None
             except BaseException:

@@ -1,76 +1,39 @@
 """A capture: every instruction measured, labelled and checked, as a source of layouts with its provenance."""
 
-import hashlib
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING
 
-from ..db.compare.difference import difference
-from ..db.errors import LanemapError
 from ..db.isa.forms import Form
-from ..db.isa.instructions import WARP, WARPGROUP, Key, box
+from ..db.isa.instructions import Key
 from ..db.isa.names import select
 from ..db.layout.fragment import Fragment, Source, merge
-from ..db.text import grouped
-from . import conflict, shared
-from .box import measure_box
-from .device import Bench, Contradiction, Device, NotLoaded
-from .from_memory import measure_move, measure_warpgroup
-from .kernels import Kernel, kernels, module_text, ptx_version
 from .processes import Processes
-from .product import label, measure
-from .verify import AGREES, Verification, keys, verify
 
-CAPTURED, UNSUPPORTED, FAILED = "captured", "unsupported", "failed"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome for one instruction: CAPTURED, UNSUPPORTED or FAILED, and for the last two a message with the reason.
-
-    ``documented`` and ``measured`` are the verdicts on random products with the documented and the measured layout.
-    ``conflicts`` are what accesses cost whose rows are at some pitch. So many ``descriptors`` of other than packed
-    tiles were read as Lanemap says, or boxes written at other lines. ``compiler`` is named where not the driver's.
-    """
-
-    instruction: str
-    status: str
-    message: str = ""
-    anchor: str = ""
-    probes: int = 0
-    seconds: float = 0.0
-    gpu_seconds: float = 0.0
-    documented: Verification | None = None
-    measured: Verification | None = None
-    ptx_sha256: str = ""
-    descriptors: int = 0
-    conflicts: Sequence[conflict.Conflict] = ()
-    compiler: str = ""
-
-
-Measured = tuple[Outcome, list[Fragment]]
-
-#: The seconds for loading some forms together, and their outcomes and fragments.
-Module = tuple[float, list[Measured]]
+if TYPE_CHECKING:
+    from .device import Device
+    from .module import Measurements, Outcome
 
 
 def capture(
-    open_device: Callable[[], AbstractContextManager[Device]],
-    documented: Mapping[Key, Fragment],
+    open_device: Callable[[], "AbstractContextManager[Device]"],
+    documented: Callable[[], Mapping[Key, Fragment]],
     forms: Iterable[Form] | None = None,
-    progress: Callable[[Outcome], object] | None = None,
+    progress: "Callable[[Outcome], object] | None" = None,
     name: str | None = None,
     version: str = "",
     count: int = 0,
 ) -> Source:
     """Measures forms on a device, and returns all captured fragments as a source.
 
-    ``documented`` gives the fragments of the anchor by Fragment.key. ``forms`` are all by default. ``progress`` is
-    called with each outcome. ``count`` processes measure beside this one, each with a context of its own so that the
+    ``open_device`` may begin what entering waits for.
+    ``documented`` returns the fragments of the anchor by Fragment.key. ``forms`` are all by default. ``progress`` is
+    called with each outcome. ``count`` processes measure for this one, each with a context of its own so that the
     driver compiles in parallel: with any, this process must not have opened a device before. Provenance has ``device``,
     ``time``, ``tool``, ``seconds``, ``load_seconds`` (the driver's compiler, in all processes), ``gpu_seconds``,
     ``instructions`` (an Outcome each) and ``disagreements``: in words, each operand that two forms measured
@@ -78,22 +41,42 @@ def capture(
     """
     started = time.perf_counter()
     requested = select() if forms is None else list(forms)
-    modules = _modules(requested)
-    done: dict[int, Module] = {}
+    done: dict[int, Measurements] = {}
 
-    def measured(device: Device, at: int) -> Module:
-        return _measure_module(documented, modules[at], device)
+    @cache
+    def together() -> list[list[Form]]:
+        from .module import modules
 
-    # So that none is still being measured when all others are done. What a product takes grows with K.
-    sizes = [sum(form.threads * (WARP if form.role else form.dimensions[2]) for form in module) for module in modules]
-    largest_first = sorted(range(len(modules)), key=sizes.__getitem__, reverse=True)
-    with Processes(open_device, measured, largest_first, count) as processes, open_device() as device:
-        description = device.describe()
-        for at, done[at] in processes.results(device):
-            for outcome, _ in done[at][1]:
+        return modules(requested)
+
+    @contextmanager
+    def begin() -> "Iterator[Device]":
+        opening = open_device()  # and meanwhile this process imports what measures
+        together(), documented()
+        with opening as device:
+            yield device
+
+    def measured(device: "Device", at: int) -> "Measurements":
+        from .module import measure_module
+
+        return measure_module(documented(), together()[at], device)
+
+    with Processes(begin, measured, count) as processes:
+        # Only now, while they open the device: numpy takes as long to import.
+        from ..db.compare.difference import difference
+        from .kernels import ptx_version
+        from .module import CAPTURED, longest_first
+
+        for at, done[at] in processes.results(longest_first(together())):
+            for outcome, _ in done[at].results:
                 if progress is not None:
                     progress(outcome)
-    everything = [result for at in sorted(done) for result in done[at][1]]
+    if done:
+        description = done[0].device
+    else:
+        with open_device() as device:
+            description = device.describe()
+    everything = [result for at in sorted(done) for result in done[at].results]
     outcomes = {outcome.instruction: outcome for outcome, _ in everything}
     fragments, repeated = merge(fragment for _, fragments in everything for fragment in fragments)
     form_of = {id(fragment): outcome.instruction for outcome, fragments in everything for fragment in fragments}
@@ -110,103 +93,13 @@ def capture(
         "time": now,
         "tool": f"lanemap {version}".strip(),
         "seconds": round(time.perf_counter() - started, 6),
-        "load_seconds": round(sum(seconds for seconds, _ in done.values()), 6),
+        "load_seconds": round(sum(measurements.load_seconds for measurements in done.values()), 6),
         "gpu_seconds": round(sum(result.gpu_seconds for result in outcomes.values()), 6),
         "instructions": [asdict(outcomes[str(form)]) for form in requested],
         "disagreements": disagreements,
     }
     title = f"{description.name}, measured {now[:10]}"
     return Source(name or source_name(description.name, description.target), "capture", title, fragments, provenance)
-
-
-def _modules(forms: Iterable[Form]) -> list[list[Form]]:
-    """The forms whose kernels are loaded together: those of a type of A, and for wgmma, whose kernels are long, of D.
-
-    All of wmma are together, as its products build on the moves of their operands. Forms of different PTX versions are
-    kept apart, so that an old driver refuses only those that it does not know.
-    """
-
-    def alike(form: Form) -> tuple[object, ...]:
-        types = () if form.instruction.move_spelling else (form.a, form.d if form.threads == WARPGROUP else "")
-        return form.name, form.version, *types
-
-    return list(grouped(forms, alike).values())
-
-
-def _measure_module(documented: Mapping[Key, Fragment], forms: Sequence[Form], device: Device) -> Module:
-    """Loads the kernels of forms as one module, then measures them."""
-    started, target = time.perf_counter(), device.describe().target
-    # The driver loads all together faster. If it refuses one, each is loaded when it runs, and fails by itself.
-    with suppress(LanemapError):
-        device.load([kernel for form in forms if form.supports(target) for kernel in _kernels(form)])
-    seconds, known, measured = time.perf_counter() - started, dict[Key, Fragment](), []
-    for form in sorted(forms, key=lambda form: not form.role):  # products build on the moves of their operands
-        measured.append(_capture_one(Bench(device, form), documented, target, known))
-        known = {fragment.key: fragment for fragment in measured[-1][1]} | known
-    return seconds, measured
-
-
-def _capture_one(
-    bench: Bench, documented: Mapping[Key, Fragment], target: str, known: MutableMapping[Key, Fragment]
-) -> Measured:
-    """Measures, labels and checks one form. The outcome says what failed; then there are no fragments.
-
-    ``known`` has the fragments measured so far, on which the products of wmma and wgmma build.
-    """
-    started, form, fragments = time.perf_counter(), bench.form, list[Fragment]()
-    outcome: dict[str, Any] = {"status": CAPTURED}
-    try:
-        if not form.supports(target):
-            raise NotLoaded(f"needs {form.target}, but this device is {target}")
-        text = module_text(_kernels(form), target)
-        outcome["ptx_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-        if form.role and box(form.key(form.role)):
-            written, outcome["descriptors"] = measure_box(bench)
-            measurements, outcome["anchor"] = [written], "places are addresses in shared memory"
-        else:
-            measurements, outcome["anchor"] = _measure(bench, documented, known)
-        if shared.kernels(form):
-            d = next(fragment for fragment in measurements if fragment.role == "D")
-            measurements += shared.measure_shared(bench, d)
-            outcome["descriptors"] = shared.measure_descriptors(bench, d) if shared.varies(form) else 0
-        measured = {fragment.key: fragment for fragment in measurements}
-        outcome["conflicts"] = conflict.measure_conflicts(bench)
-        by_measurement = outcome["measured"] = verify(bench, {**known, **measured})
-        if by_measurement.verdict != AGREES:
-            raise Contradiction(f"random numbers by the measured layout: {by_measurement.detail}")
-        metadata = {key: fragment for key, fragment in measured.items() if fragment.role == "E"}
-        same = bool(measured) and all(
-            key in documented and documented[key].digest == fragment.digest for key, fragment in measured.items()
-        )
-        if not same:
-            said = {key: documented[key] for each in _kernels(form) for key in keys(each) if key in documented}
-            by_measurement = verify(bench, {**said, **metadata})
-        outcome["documented"] = by_measurement
-        fragments = measurements
-    except LanemapError as error:
-        outcome |= {"status": UNSUPPORTED if isinstance(error, NotLoaded) else FAILED, "message": f"{form}: {error}"}
-    outcome["compiler"] = bench.compiler
-    seconds, on_gpu = round(time.perf_counter() - started, 6), round(bench.gpu_seconds, 9)
-    return Outcome(str(form), probes=bench.probes, seconds=seconds, gpu_seconds=on_gpu, **outcome), fragments
-
-
-def _kernels(form: Form) -> list[Kernel]:
-    """Every kernel that measures a form."""
-    return [*kernels(form), *shared.kernels(form), *conflict.kernels(form)]
-
-
-def _measure(
-    bench: Bench, documented: Mapping[Key, Fragment], known: MutableMapping[Key, Fragment]
-) -> tuple[list[Fragment], str]:
-    """The fragments of a form, measured as its family requires, and in words where their labels come from."""
-    form = bench.form
-    if form.role:
-        return measure_move(bench, form)
-    if form.threads == WARPGROUP:
-        return measure_warpgroup(bench, form, known)
-    if form.instruction.move_spelling:
-        return [], "operands as wmma.load and wmma.store move them"
-    return label(form, measure(bench, form), documented)
 
 
 def source_name(card: str, target: str) -> str:

@@ -223,13 +223,14 @@ def _random(
         return np.tile(SHARED_LINE * lines[:, None, None], kernel.threads)
     role = form.role or port.name.removeprefix("shared_")[0]
     low, high = values.integers(form.types.get(role, form.a))
+    narrow = np.min_scalar_type(-high)
     if port.bytes:
-        lines = random.integers(low, high, (rounds, *extents(form, role)), endpoint=True)
+        lines = random.integers(low, high, (rounds, *extents(form, role)), narrow, endpoint=True)
         return write_memory(form, role, lines)
     fragment = table[form.key(role)]
     if fragment.windowed:
-        slots = random.integers(low, high, (rounds, operand(fragment.key).size), endpoint=True)
+        slots = random.integers(low, high, (rounds, operand(fragment.key).size), narrow, endpoint=True)
     else:
         shape = (rounds, fragment.computations, *fragment.dimensions)
-        slots = gather(random.integers(low, high, shape, endpoint=True), fragment)
+        slots = gather(random.integers(low, high, shape, narrow, endpoint=True), fragment)
     return write_registers(operand(fragment.key), slots)

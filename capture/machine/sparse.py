@@ -14,9 +14,8 @@ from ...db.isa.forms import Form
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from .. import values
-from .launch import Unknown
 from .parse import Function, Number, Operand, Vector
-from .schedule import Machine
+from .schedule import Machine, Unknown
 from .values import UNSET, Held
 
 

@@ -59,10 +59,9 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
             if "source" not in dict(moved.parameters):
                 address = site_links(pages.known, moved, pages.there, pages.same).page(moved)
                 _put(new_folder, moved, _MOVED.format(name=escape(moved.name), address=address))
-        others, parts = (os.cpu_count() or 1) - 1, range(0, count, _PART)
         write_part = partial(_Pages.write, folder=new_folder)
-        with Processes(pages.beside, write_part, parts, others) as beside:
-            for _, written in beside.results(pages):
+        with Processes(pages.beside, write_part, os.cpu_count() or 1) as beside:
+            for _, written in beside.results(range(0, count, _PART)):
                 done += written
                 progress(done, count)
         if database.digest() != pages.digest:

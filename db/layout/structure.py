@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import LanemapError
 from ..isa.instructions import instruction
 from ..text import grouped, spans
-from .fragment import PLACE, Fragment
+from .fragment import PLACE, Element, Fragment
 
 
 def expected(fragment: Fragment) -> Hashable:
@@ -68,14 +68,14 @@ def check(fragment: Fragment) -> list[str]:
 
 def check_ranges(fragment: Fragment) -> list[str]:
     """What is wrong with single elements: coordinates that the fragment does not have, and windows the wrong way."""
-    table = fragment.table
+    columns = {name: np.ascontiguousarray(fragment.table[name]) for name in Element._fields}
     findings = [
         f"{name} {spans(np.unique(outside).tolist())} is outside {inside.start}..{inside.stop - 1}"
         for name, inside in fragment.ranges.items()
-        if table[name].min(initial=inside.start) < inside.start or table[name].max(initial=-1) >= inside.stop
-        if len(outside := table[name][(table[name] < inside.start) | (table[name] >= inside.stop)])
+        if columns[name].min(initial=inside.start) < inside.start or columns[name].max(initial=-1) >= inside.stop
+        if len(outside := columns[name][(columns[name] < inside.start) | (columns[name] >= inside.stop)])
     ]
-    return findings + ["a window of columns ends before it begins"] * bool((table["col_last"] < table["col"]).any())
+    return findings + ["a window of columns ends before it begins"] * bool((columns["col_last"] < columns["col"]).any())
 
 
 def expect_ranges(fragment: Fragment) -> None:

@@ -32,7 +32,7 @@ def seconds(cache: Path, threads: str, *command: str) -> tuple[float, str]:
 
 
 print(f"{os.cpu_count()} cores\nprocesses BLAS  empty filled  again")
-for number in [*(sys.argv[1:] or ("0", "3", "7", "11", "15")), "command"]:
+for number in [*(sys.argv[1:] or ("0", "4", "8", "12", "16")), "command"]:
     for threads in ("", "1"):
         with tempfile.TemporaryDirectory() as folder:
             command = ["-c", MEASURE, number]

@@ -233,13 +233,17 @@ class StandIn(ModuleType):
         self.free_from = 4096
         self.allocated: list[range] = []
         self.contexts = 0
+        self.primary = 0
         self.open_contexts = 0
         self.loads: list[list[str]] = []
         self.broken = False
         self.fail_launch_of = None
         self.fail_load_of = None
         self.Device = lambda _: SimpleNamespace(
-            name=lambda: "NVIDIA H200", compute_capability=lambda: capability, make_context=self.make_context
+            name=lambda: "NVIDIA H200",
+            compute_capability=lambda: capability,
+            make_context=self.make_context,
+            retain_primary_context=self.retain_primary_context,
         )
         self.Device.count = lambda: count
         self.Context = SimpleNamespace(pop=self.pop)
@@ -249,6 +253,10 @@ class StandIn(ModuleType):
 
     def get_driver_version(self):
         return 13000
+
+    def retain_primary_context(self):
+        self.primary += 1
+        return SimpleNamespace(push=self.make_context, detach=self.pop)
 
     def make_context(self):
         self.contexts += 1

@@ -20,7 +20,7 @@ Table = dict[Key, Fragment]
 
 def capture(device: Any, documented: Table, *more: Any, **also: Any) -> Source:
     """A capture on a device that is open, by what is documented."""
-    return run.capture(lambda: nullcontext(device), documented, *more, **also)
+    return run.capture(lambda: nullcontext(device), lambda: documented, *more, **also)
 
 
 def at_random(forms: Iterable[Form], seed: int = 0) -> Table:

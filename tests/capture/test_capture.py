@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lanemap.capture import product
 from lanemap.capture.device import Bench, Contradiction, LaunchFailed, NotLoaded, Output
 from lanemap.capture.kernels import POISON
-from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
+from lanemap.capture.module import CAPTURED, FAILED, UNSUPPORTED
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup
 from lanemap.db.isa.vendors import NVIDIA
 

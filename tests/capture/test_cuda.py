@@ -1,6 +1,7 @@
 """The PyCUDA device on a stand-in for PyCUDA, which interprets the kernels' PTX; a simulated warp multiplies."""
 
 import importlib
+import os
 import sys
 from contextlib import nullcontext
 
@@ -8,8 +9,9 @@ import pytest
 
 import lanemap
 from lanemap.capture import conflict, cuda, shared
+from lanemap.capture.context import open_gpu
 from lanemap.capture.device import LaunchFailed
-from lanemap.capture.run import CAPTURED, FAILED, UNSUPPORTED
+from lanemap.capture.module import CAPTURED, FAILED, UNSUPPORTED
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.errors import LanemapError
 
@@ -70,6 +72,21 @@ def test_a_failed_launch_gets_the_next_instruction_a_new_context(driver, documen
     assert [result["status"] for result in results] == [CAPTURED, FAILED, CAPTURED]
     assert results[1]["message"] == f"{DENSE_FORMS[9]}: the launch failed: an illegal memory access was encountered"
     assert (driver.contexts, driver.open_contexts) == (2, 0)
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_only_a_forked_process_has_the_primary_context(driver, forked):
+    """In the user's own another library may use it."""
+    with open_gpu(0, None, os.getppid() if forked else os.getpid()) as gpu:
+        assert gpu.describe().target == "sm_90a"
+    assert (driver.contexts, driver.primary, driver.open_contexts) == (1, forked, 0)
+
+
+def test_a_failed_launch_ends_a_process_that_has_only_the_primary_context(driver, documented):
+    driver.fail_launch_of = str(DENSE_FORMS[9])
+    with pytest.raises(SystemExit), cuda.Gpu(primary=True) as gpu:
+        capture(gpu, documented, DENSE_FORMS[8:11])
+    assert (driver.contexts, driver.open_contexts) == (1, 0)
 
 
 def test_a_lost_gpu_fails_the_rest_with_its_reason(driver, documented):

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from lanemap.capture.kernels import kernels, text
-from lanemap.capture.run import _modules
+from lanemap.capture.module import modules
 
 from ..forms import CAPTURED, MOVES, NARROW_FORMS, WARPGROUP
 
@@ -64,7 +64,7 @@ def test_block_scales_are_all_one():
 
 def test_kernels_that_are_loaded_together_ask_for_one_version():
     """A driver that is too old for some forms refuses no others with them."""
-    together = _modules(CAPTURED)
+    together = modules(CAPTURED)
     assert sorted(map(str, chain(*together))) == sorted(map(str, CAPTURED))
     assert all(len({form.version for form in forms}) == 1 for forms in together)
 

@@ -1,8 +1,10 @@
-"""Processes that measure beside one: what comes out is the same with them, without them, and where they fail."""
+"""Processes that measure for one: what comes out is the same with them, without them, and where they fail."""
 
 import multiprocessing
 import operator
 import os
+import subprocess
+import sys
 import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import lanemap
 from lanemap.capture import cuda, processes, run
 from lanemap.capture.device import NotLoaded, Output
+from lanemap.capture.module import longest_first, modules
 from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.errors import LanemapError
 
@@ -32,22 +35,17 @@ def table(complete):
 
 
 class Card(SimulatedGroup):
-    """A card on which something happens in every process but this one, which waits for it where ``awaited``."""
+    """A card on which something happens in every process but this one."""
 
     def __init__(self, table, happens=lambda: None):
         super().__init__(table)
         self._happens, self._mine = happens, os.getpid()
-        self._happened = multiprocessing.get_context("fork").Event()
-        self.awaited = False
         self.ran = []
 
     def run(self, kernel, probes):
         elsewhere = os.getpid() != self._mine
         if elsewhere:
-            self._happened.set()
             self._happens()
-        elif self.awaited:
-            assert self._happened.wait(60)
         self.ran.append(str(kernel.form))
         return Output(super().run(kernel, probes).data, float(elsewhere))
 
@@ -65,28 +63,28 @@ def measured(source):
     )
 
 
-def both(documented, card, open_device, *, awaited=True):
+def both(documented, card, open_device):
     """What is measured alone and in several processes, and how often progress was told."""
     alone, told = capture(card, documented, SOME), []
     card.ran.clear()
-    card.awaited, mine = awaited, os.getpid()
+    mine = os.getpid()
 
     def opened():
         return nullcontext(card) if os.getpid() == mine else open_device()
 
-    together = run.capture(opened, documented, SOME, told.append, count=2)
+    together = run.capture(opened, lambda: documented, SOME, told.append, count=2)
     assert not multiprocessing.active_children()
     assert sorted(outcome.instruction for outcome in told) == sorted(map(str, SOME))
     return alone, together
 
 
-def test_processes_measure_a_part_and_nothing_is_different(documented, table):
+def test_processes_measure_all_and_nothing_is_different(documented, table):
     card = Card(table)
     alone, together = both(documented, card, lambda: nullcontext(card))
     assert measured(together) == measured(alone)
     assert all(outcome["status"] == "captured" for outcome in alone.provenance["instructions"])
     assert together.provenance["gpu_seconds"] > alone.provenance["gpu_seconds"] == 0
-    assert set(card.ran) < set(map(str, SOME))
+    assert not card.ran
 
 
 @pytest.mark.slow
@@ -97,13 +95,14 @@ def test_what_no_process_can_measure_is_measured_here(documented, table):
     def refused():
         raise LanemapError("the card is taken")
 
-    alone, together = both(documented, card, refused, awaited=False)
+    alone, together = both(documented, card, refused)
     assert measured(together) == measured(alone)
     assert set(card.ran) == set(map(str, SOME))
 
 
-def test_processes_that_die_are_replaced_here(documented, table):
-    card = Card(table, lambda: os._exit(3))
+@pytest.mark.parametrize("end", [os._exit, sys.exit], ids=["die", "end"])
+def test_processes_that_end_are_replaced_here(documented, table, end):
+    card = Card(table, lambda: end(3))
     alone, together = both(documented, card, lambda: nullcontext(card))
     assert measured(together) == measured(alone)
     assert together.provenance["gpu_seconds"] == 0
@@ -147,7 +146,7 @@ def test_an_interrupt_ends_the_processes(documented, table):
 
 def test_modules_of_one_family_are_measured_in_one_process():
     """The products of wmma build on its moves, which are measured before."""
-    assert len(run._modules(SOME)) == MODULES
+    assert len(modules(SOME)) == MODULES
     assert len({form.name for form in SOME}) == MODULES
 
 
@@ -170,56 +169,78 @@ def test_few_instructions_are_measured_in_one_process(monkeypatch, pattern, expe
         def run(self, kernel, probes):
             raise NotLoaded("nothing is measured here")
 
-    def counted(open_device, do, tasks, count):
+    def counted(open_device, do, count):
         counts.append(count)
-        return processes.Processes(open_device, do, tasks, 0)
+        return processes.Processes(open_device, do, 0)
 
     monkeypatch.setattr(cuda, "Gpu", lambda *_: nullcontext(Nothing({})))
     monkeypatch.setattr(run, "Processes", counted)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     lanemap.measure(pattern)
     lanemap.measure(pattern, processes=2)
-    assert counts == [3 if expected else 0, 2]
+    assert counts == [4 if expected else 0, 2]
 
 
 @pytest.mark.timeout(60)
 def test_there_may_be_more_tasks_than_a_pipe_holds():
-    with processes.Processes(lambda: nullcontext(2), operator.mul, range(20_000), 2) as beside:
-        assert sorted(beside.results(2)) == [(task, 2 * task) for task in range(20_000)]
+    with processes.Processes(lambda: nullcontext(2), operator.mul, 2) as beside:
+        assert sorted(beside.results(range(20_000))) == [(task, 2 * task) for task in range(20_000)]
 
 
 @pytest.mark.timeout(60)
 def test_nobody_waits_for_what_the_others_close():
-    mine = os.getpid()
-
     @contextmanager
     def opened():
         yield 2
-        if os.getpid() != mine:
-            time.sleep(600)
+        time.sleep(600)
 
-    with processes.Processes(opened, operator.mul, range(9), 2) as beside, opened() as here:
-        assert sorted(beside.results(here)) == [(task, 2 * task) for task in range(9)]
+    with processes.Processes(opened, operator.mul, 2) as beside:
+        assert sorted(beside.results(range(9))) == [(task, 2 * task) for task in range(9)]
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.slow
-def test_the_largest_modules_are_measured_first(documented):
+def test_what_takes_longest_is_measured_first(documented):
     def nothing(*_):
         raise NotLoaded("nothing is measured here")
 
     card = Card({})
     card.run = nothing
-    modules = run._modules(CAPTURED)
-    module_of = {str(form): number for number, module in enumerate(modules) for form in module}
+    everything = modules(CAPTURED)
+    module_of = {str(form): number for number, module in enumerate(everything) for form in module}
     measured = []
     capture(card, documented, None, lambda outcome: measured.append(module_of[outcome.instruction]))
-    sizes = [
-        sum(form.threads * (32 if form.role else form.dimensions[2]) for form in modules[number])
-        for number in dict.fromkeys(measured)
-    ]
-    assert sizes == sorted(sizes, reverse=True)
-    assert len(set(sizes)) > 1
+    assert [*dict.fromkeys(measured)] == longest_first(everything)
+    first, *_, last = longest_first(everything)
+    assert len(everything[first]) > len(everything[last])
+
+
+def test_processes_are_forked_before_numpy_is_imported():
+    """They import it while the driver makes their contexts."""
+    script = (
+        "import sys, lanemap\n"
+        "from lanemap.capture import processes\n"
+        "def forked(*_): raise SystemExit(*[name for name in ('numpy', 'pycuda') if name in sys.modules])\n"
+        "processes.Processes.__init__ = forked\n"
+        "lanemap.measure()\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_what_an_ended_process_cannot_take_ends_nobody():
+    """Commands have the default action of SIGPIPE, which ends who writes to one that is gone."""
+    script = (
+        "import os, signal\n"
+        "from contextlib import nullcontext\n"
+        "from lanemap.capture.processes import Processes\n"
+        "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+        "mine = os.getpid()\n"
+        "begin = lambda: nullcontext(2) if os.getpid() == mine else os._exit(0)\n"
+        "with Processes(begin, lambda two, task: two * task, 1) as processes:\n"
+        "    processes._processes[0].join()\n"
+        "    assert [*processes.results(range(3))] == [(0, 0), (1, 2), (2, 4)]\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_where_no_process_can_be_started_the_tasks_are_done_here(monkeypatch):
@@ -228,6 +249,6 @@ def test_where_no_process_can_be_started_the_tasks_are_done_here(monkeypatch):
 
     monkeypatch.setattr(multiprocessing.get_context("fork").Process, "start", refused)
     before = {*Path("/proc/self/fd").iterdir()}
-    with processes.Processes(lambda: nullcontext(2), operator.mul, range(300), 2) as beside:
-        assert [*beside.results(2)] == [(task, 2 * task) for task in range(300)]
+    with processes.Processes(lambda: nullcontext(2), operator.mul, 2) as beside:
+        assert [*beside.results(range(300))] == [(task, 2 * task) for task in range(300)]
     assert {*Path("/proc/self/fd").iterdir()} == before

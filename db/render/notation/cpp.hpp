@@ -31,9 +31,9 @@
 #endif
 
 #if defined(__HIP__)
-#define LANEMAP_SHUFFLE(x, mask) @amd@
+#define LANEMAP_SHUFFLE(x, mask) __shfl_xor(x, mask)
 #elif defined(__CUDACC__)
-#define LANEMAP_SHUFFLE(x, mask) @nvidia@
+#define LANEMAP_SHUFFLE(x, mask) __shfl_xor_sync(~0u, x, mask)
 #endif
 
 namespace lanemap {

@@ -1,0 +1,55 @@
+"""The context of a GPU in a process that measures, made by a thread while the process imports what it needs.
+
+That takes the driver half a second where many processes ask for one, and PyCUDA keeps Python's lock meanwhile.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from threading import Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .cuda import Gpu
+
+
+def open_gpu(number: int, ptxas: str | None, process: int) -> "AbstractContextManager[Gpu]":
+    """GPU ``number`` with a context of its own in the process of that number, and in others with the primary one.
+
+    Nobody else has that in a process forked for measuring. It is begun at once, and waited for on entering.
+    """
+    forked = os.getpid() != process
+    return _opened(number, ptxas, forked, _prepare(number) if forked else lambda: None)
+
+
+@contextmanager
+def _opened(number: int, ptxas: str | None, primary: bool, let_go: Callable[[], None]) -> "Iterator[Gpu]":
+    from .cuda import Gpu
+
+    with Gpu(number, ptxas, primary) as gpu:
+        let_go()
+        yield gpu
+
+
+def _prepare(number: int) -> Callable[[], None]:
+    """Begins to make the primary context. What is returned lets go of it, once another keeps it.
+
+    What the driver refuses is for whoever opens it next to say.
+    """
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+
+    def make() -> None:
+        with suppress(OSError):
+            driver, found = ctypes.CDLL("libcuda.so.1"), (ctypes.byref(device), number)
+            if not driver.cuInit(0) and not driver.cuDeviceGet(*found):
+                driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+
+    def let_go() -> None:
+        thread.join()
+        if context:
+            ctypes.CDLL("libcuda.so.1").cuDevicePrimaryCtxRelease_v2(device)
+
+    thread = Thread(target=make)
+    thread.start()
+    return let_go
