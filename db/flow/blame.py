@@ -7,7 +7,7 @@ is not. Sums of integers are exact; of others each element may be off by what it
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,6 +132,63 @@ class Multiplied:
         return made if scale is None else made * np.repeat(scale, made.shape[axis] // scale.shape[axis], axis)
 
 
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What came out, ``seen``, beside what is ``wanted``: the product of ``left`` and ``right``, and the ``rest``.
+
+    Each element may be off by what is ``allowed``. Integers wrap around at ``wraps``, others have 0 there.
+    """
+
+    sides: Mapping[str, Given]
+    product: Multiplied
+    left: Array
+    right: Array
+    rest: Array
+    wanted: Array
+    seen: Array
+    allowed: Array
+    wraps: int
+
+    def equal(self, found: Array, limit: Array | None = None) -> Array:
+        """Where another D is what came out."""
+        if self.wraps:
+            found = found + np.rint((self.seen - found) / self.wraps) * self.wraps
+        limit = self.allowed if limit is None else limit
+        return np.isclose(found, self.seen, rtol=0, atol=limit, equal_nan=True)
+
+    @cached_property
+    def good(self) -> Array:
+        """Where what came out is right."""
+        return self.equal(self.wanted)
+
+    @property
+    def added(self) -> Array:
+        """C, or nothing."""
+        return self.product.values.get("C", np.zeros_like(self.seen))
+
+    def within(self, warps: tuple[int, ...]) -> Array:
+        """What of D some warps hold."""
+        return np.isin(np.arange(self.seen.size), self.sides["D"].cells[[*warps]]).reshape(self.seen.shape)
+
+    def explains(self, role: str, mistake: Mistake) -> bool:
+        """Whether D is what came out if cells of an operand, maybe for some warps of D, have the values of others."""
+        values, (_, cells, instead, warps) = self.sides[role].values, mistake
+        within = self.within(warps) if warps else np.True_
+        moved, most = values.copy(), self.allowed.copy()
+        moved.flat[cells] = values.flat[instead]
+        if np.array_equal(moved, values) or (warps and not self.good[~within].all()):
+            return False
+        if role == "D":
+            found, most.flat[cells] = moved, self.allowed.flat[instead]
+        elif role == "C":
+            found = self.wanted - self.added + moved
+        elif role in ("B", "SFB"):
+            found = self.left @ self.product.right(**{role: moved}) + self.rest
+        else:
+            found = self.product.left(**{role: moved}) @ self.right + self.rest
+        return bool(self.equal(np.where(within, found, self.wanted), most).all())
+
+
 @np.errstate(invalid="ignore", over="ignore")  # of infinities
 def blame(
     reader: Reader, query: Query, given: Mapping[str, Any], actual: Any, expected: Any = None, d: str | None = None
@@ -165,8 +222,7 @@ def blame(
     product = Multiplied({role: side.values for role, side in sides.items()}, fragments.get("A"), xor)
     nothing = np.zeros((1, seen.shape[1], 1)), np.zeros((1, 1, seen.shape[2]))
     left, right = (product.left(), product.right()) if both else nothing
-    added = product.values.get("C", np.zeros_like(seen))
-    made, rest = left @ right, xor * left.shape[2] / 2 + added
+    made, rest = left @ right, xor * left.shape[2] / 2 + product.values.get("C", np.zeros_like(seen))
     wanted = made + rest
     if expected is not None:
         wanted = values_of(fragments["D"], expected, "expected")
@@ -177,12 +233,8 @@ def blame(
     wraps = _WRAPS * (fragments["D"].type == "s32")
     sides["D"] = Given("D", wanted, fragments["D"])
 
-    def equal(found: Array, limit: Array = allowed) -> Array:
-        if wraps:
-            found = found + np.rint((seen - found) / wraps) * wraps
-        return np.isclose(found, seen, rtol=0, atol=limit, equal_nan=True)
-
-    good = equal(wanted)
+    compared = Compared(sides, product, left, right, rest, wanted, seen, allowed, wraps)
+    good = compared.good
     apart = np.where(good, 0, seen - wanted)
     weights = np.random.default_rng(0).integers(-_HEAVIEST, _HEAVIEST, seen.shape, endpoint=True).astype(np.float64)
     off = float((weights * apart).sum())
@@ -190,44 +242,20 @@ def blame(
     weighed = {"C": weights, "D": weights} | (product.weights(weights) if both else {})
     sieves = {role: Sieve(each, off, limit, wraps) for role, each in weighed.items()}
 
-    @cache
-    def held_by(warps: tuple[int, ...]) -> tuple[Array, bool]:
-        """What of D some warps hold, and whether all that is wrong is there."""
-        within = np.isin(np.arange(seen.size), sides["D"].cells[[*warps]]).reshape(seen.shape)
-        return within, bool(good[~within].all())
-
-    def explains(role: str, mistake: Mistake) -> bool:
-        """Whether D is what came out if cells of an operand, maybe for some warps of D, have the values of others."""
-        values, (_, cells, instead, warps) = sides[role].values, mistake
-        within, there = held_by(warps) if warps else (np.True_, True)
-        moved, most = values.copy(), allowed.copy()
-        moved.flat[cells] = values.flat[instead]
-        if not there or np.array_equal(moved, values):
-            return False
-        if role == "D":
-            found, most.flat[cells] = moved, allowed.flat[instead]
-        elif role == "C":
-            found = wanted - added + moved
-        elif role in ("B", "SFB"):
-            found = left @ product.right(**{role: moved}) + rest
-        else:
-            found = product.left(**{role: moved}) @ right + rest
-        return bool(equal(np.where(within, found, wanted), most).all())
-
     wrong = int((~good).sum())
     roles = [role for role in ("A", "B", "E", "SFA", "SFB", "C", "D") if role in sides and (both or role in "CD")]
-    alone = [warp for warp in range(len(sides["D"].cells)) if held_by((warp,))[1]]
+    alone = [warp for warp in range(len(sides["D"].cells)) if good[~compared.within((warp,))].all()]
     causes = [
         Cause(role, mistake.words)
         for role in (roles if wrong else ())
         for mistake in sides[role].mistakes(sieves.get(role), alone)
-        if explains(role, mistake)
+        if compared.explains(role, mistake)
     ]
-    if wrong and "C" in sides and equal(wanted - added).all():
+    if wrong and "C" in sides and compared.equal(wanted - compared.added).all():
         causes.append(Cause("C", "C were left out"))
     if wrong and both and "E" not in sides and (swapped := sides["A"].swapped(sides["B"])):
         found = product.left(A=swapped[0]) @ product.right(B=swapped[1])
-        causes += [Cause("A", "A and B were exchanged")] if equal(rest + found).all() else []
+        causes += [Cause("A", "A and B were exchanged")] if compared.equal(rest + found).all() else []
     remarks = [] if both else ["without A and B only what happens to C and D can be told"]
     of = fragments["D"]
     if not causes and len(odd := np.argwhere(~np.isfinite(seen) & np.isfinite(wanted))):
