@@ -134,12 +134,12 @@ def _same(known: Survey) -> dict[Page, Page]:
             asked = {"accumulator": accumulator} if at else {}
             same[page_of(known, product, accumulator=accumulator)] = page_of(known, wide, **asked)
     for key, there in known.fragments.items():
-        widest = known.widest.get(key, key)
-        shown = page_of(known, widest if known.shown(key).has_rows else known.product_of[key.operand])
+        by = known.represented.get(key, key)
+        shown = page_of(known, by if known.shown(key).has_rows else known.product_of[key.operand])
         same[page_of(known, key)] = shown
         for source, fragment in there.items():
             own = fragment.has_rows and not _says_no_more(fragment, known.shown(key))
-            same[page_of(known, key, source=source)] = page_of(known, widest, source=source) if own else shown
+            same[page_of(known, key, source=source)] = page_of(known, by, source=source) if own else shown
     return {page: same.get(shown, shown) for page, shown in same.items() if page != same.get(shown, shown)}
 
 

@@ -274,7 +274,7 @@ def operand(
         "fragment": fragment,
         "matrices": drawn,
         "registers": remembered(register_file, (like, lane), fragment, lane) if rows else "",
-        "narrower": _narrower(survey, key) if links.static else ((), False),
+        "represented": _represented(survey, key) if links.static else ([], []),
         "variants": {links.of(each): each for each in survey.operands[key.operand]},
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
         "reductions": remembered(_reductions, (like, fragment.vendor), fragment) if rows else [],
@@ -289,11 +289,17 @@ def operand(
     }
 
 
-def _narrower(survey: Survey, key: Key) -> tuple[list[str], bool]:
-    """What tells apart the operands that a page of a site is of, besides its own, and whether these are narrower."""
-    keys = [each for each, wide in survey.widest.items() if wide == key]
-    names = [each.shape if each.shape != key.shape else each.qualifiers or "" for each in keys]
-    return names, any(survey.shown(each).dimensions != survey.shown(key).dimensions for each in keys)
+def _represented(survey: Survey, key: Key) -> tuple[list[str], list[str]]:
+    """What is said on the page of an operand in a site besides it: what has all of its columns, and the first ones."""
+    alike: list[str] = []
+    narrower: list[str] = []
+    for each in (each for each, by in survey.represented.items() if by == key):
+        whole = survey.shown(each).dimensions == survey.shown(key).dimensions
+        if each.type != key.type:
+            alike += [each.type] if whole and each.type not in alike else []
+        else:
+            (alike if whole else narrower).append(each.shape if each.shape != key.shape else each.qualifiers or "")
+    return alike, narrower
 
 
 def _notations(fragment: Fragment) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from .. import lookup
@@ -125,6 +126,24 @@ class Survey:
         return found
 
     @cached_property
+    def represented(self) -> Mapping[Key, Key]:
+        """The operand of which all is said that there is to say of each other one.
+
+        It is the widest, and of several types in the same places, of which the same is known, the first.
+        """
+
+        def alike(key: Key) -> tuple[object, ...]:
+            said = self.said(self.product_of[key.operand])[key].items()
+            its = [(*layout(its), its.citation) for its in self.fragments[key].values()]
+            return key._replace(type=""), self.known[key], *said, *its
+
+        layout = attrgetter("digest", "registers", "slots", "first_bit", "register_bits")
+        wide = (key for key in self.fragments if key not in self.widest and self.shown(key).has_rows)
+        first = {key: keys[0] for keys in grouped(wide, alike).values() for key in keys[1:]}
+        every = {**first, **self.widest}
+        return {key: first.get(wide, wide) for key, wide in every.items()}
+
+    @cached_property
     def widest_product(self) -> Mapping[Product, Product]:
         """The instruction of which each one is the first columns, in all its operands."""
 
@@ -175,9 +194,15 @@ class Survey:
 
     def said(self, product: Product) -> dict[Key, dict[str, Said]]:
         """The verdict on what each source has of each fragment of an instruction."""
-        shown = {key: self.shown(key) for operand in self.products[product] for key in self.operands[operand]}
-        there = (self.fragments[key].get(source) for source in self.sources for key in shown)
-        return verdicts(shown, filter(None, there))
+        if product not in self._said:
+            shown = {key: self.shown(key) for operand in self.products[product] for key in self.operands[operand]}
+            there = (self.fragments[key].get(source) for source in self.sources for key in shown)
+            self._said[product] = verdicts(shown, filter(None, there))
+        return self._said[product]
+
+    @cached_property
+    def _said(self) -> dict[Product, dict[Key, dict[str, Said]]]:
+        return {}
 
     def named(self, query: Query) -> Iterator[Key | Product]:
         """What a query names: fragments where it says a role, else instructions; the dense ones first."""

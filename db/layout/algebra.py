@@ -9,9 +9,9 @@ are combined by XOR, as in Triton's linear layouts, each bit of an index has a b
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -157,8 +157,9 @@ def as_sum(table: Array) -> Sum:
     Raises:
         NotASumError: it is not one.
     """
-    lines = [np.moveaxis(table, axis, 0).reshape(length, -1)[:, 0] for axis, length in enumerate(table.shape)]
-    total = Sum(int(table.flat[0]), tuple(digits((line - line[0]).tolist()) for line in lines))
+    first: tuple[Any, ...] = (0,) * table.ndim
+    lines = [table[(*first[:axis], slice(None), *first[axis + 1 :])] for axis in range(table.ndim)]
+    total = Sum(int(table[first]), tuple(digits((line - line[0]).tolist()) for line in lines))
     expected = total(*np.indices(table.shape, sparse=True))
     wrong = expected != table
     if wrong.any():
@@ -193,29 +194,40 @@ def as_cases(table: Array, most: int = MOST_CASES) -> list[Case]:
 def _cases(data: bytes, kind: Any, shape: tuple[int, ...], most: int) -> list[Case] | NotASumError:
     """The cases, or why there are none. Operands of one layout have the same tables."""
     table: Array = np.frombuffer(data, kind).reshape(shape)
+
+    @cache
+    def total(*parts: range) -> Sum | None:
+        """The sum of a part, which several ways of halving come to."""
+        try:
+            return as_sum(table[tuple(slice(part.start, part.stop) for part in parts)])
+        except NotASumError:
+            return None
+
     try:
         return [Case(as_sum(table), tuple(map(range, shape)))]
     except NotASumError as error:
-        ways = [_halved(table, order, most) for order in permutations(range(table.ndim))]
+        ways = [_halved(total, shape, order, most) for order in permutations(range(table.ndim))]
         return min(filter(None, ways), key=len, default=None) or error
 
 
-def _halved(table: Array, order: tuple[int, ...], most: int) -> list[Case] | None:
+def _halved(
+    total: Callable[..., Sum | None], shape: tuple[int, ...], order: tuple[int, ...], most: int
+) -> list[Case] | None:
     """The cases from halving, each time along the first axis of ``order`` with an even length; None if too many."""
     cases: list[Case] = []
-    open_ = [tuple(map(range, table.shape))]
+    open_ = [tuple(map(range, shape))]
     while open_:
         parts = open_.pop()
-        try:
-            cases.append(Case(as_sum(table[tuple(slice(part.start, part.stop) for part in parts)]), parts))
-        except NotASumError:
-            axis = next((axis for axis in order if len(parts[axis]) % 2 == 0), None)
-            if axis is None or len(cases) + len(open_) + 2 > most:
-                return None
-            part = parts[axis]
-            middle = part.start + len(part) // 2
-            halves = range(middle, part.stop), range(part.start, middle)
-            open_ += [(*parts[:axis], half, *parts[axis + 1 :]) for half in halves]
+        if (found := total(*parts)) is not None:
+            cases.append(Case(found, parts))
+            continue
+        axis = next((axis for axis in order if len(parts[axis]) % 2 == 0), None)
+        if axis is None or len(cases) + len(open_) + 2 > most:
+            return None
+        part = parts[axis]
+        middle = part.start + len(part) // 2
+        halves = range(middle, part.stop), range(part.start, middle)
+        open_ += [(*parts[:axis], half, *parts[axis + 1 :]) for half in halves]
     return cases
 
 

@@ -15,9 +15,13 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import lanemap
+from lanemap import Key
 from lanemap.cli.web import site as pages
-from lanemap.cli.web.links import Page, _file_name, page, page_of
+from lanemap.cli.web import views
+from lanemap.cli.web.links import Page, _file_name, page, page_of, site_links
+from lanemap.cli.web.pages import text
 from lanemap.db.errors import LanemapError
+from lanemap.db.text import naturally
 
 from .elements import Elements
 
@@ -59,12 +63,49 @@ def test_operands_that_differ_in_width_share_the_page_of_the_widest(database):
             if part.has_rows:
                 first = [each for each in known.shown(wide, source).tuples() if each[5] < part.dimensions[1]]
                 assert sorted(first) == sorted(part.tuples())
-        assert same[page_of(known, key)] == page_of(known, wide)
+        assert same[page_of(known, key)] == page_of(known, known.represented[key])
     for product, wide in known.widest_product.items():
         assert (wide.instruction, wide.type, wide.accumulators) == (*product[::2], product.accumulators)
         assert [key._replace(shape=wide.shape) for key in known.products[product]] == known.products[wide]
         assert same[page_of(known, product)] == page_of(known, wide)
     assert not {*same.values()} & {*same}
+
+
+def test_operands_of_several_types_share_a_page_that_says_the_same_of_them(database):
+    """The page of each by itself, as a server has it, says what the other does but for names."""
+    known = database.survey()
+    same = pages._same(known)
+    pairs = [(key, by) for key, by in known.represented.items() if key.type != by.type and key not in known.widest]
+    assert len({key.instruction for key, _ in pairs}) > 2
+    assert Key("mma", "m16n8k16", "f16", "A", "row") in known.represented.values()
+    for key, by in pairs:
+        assert (*key[:2], *key[3:]) == (*by[:2], *by[3:])
+        assert known.known[key] is known.known[by]
+        assert known.fragments[key].keys() == known.fragments[by].keys()
+        for source, its in known.fragments[key].items():
+            other = known.shown(by, source)
+            assert its.citation == other.citation
+            assert its.same_layout(other)
+        said = [known.said(known.product_of[each.operand])[each] for each in (key, by)]
+        assert said[0] == said[1]
+        assert same[page_of(known, key)] == page_of(known, by)
+
+
+def test_a_page_names_what_shares_it(database):
+    known = database.survey()
+    wide = Key("wgmma", "m64n256k16", "f32", "D")
+    shapes = sorted((key.shape for key, by in known.widest.items() if by == wide), key=naturally)
+    assert len(shapes) > 3
+    narrower = f"The first of these columns are those of {shapes[0]} to {shapes[-1]}, {len(shapes)} in all."
+    remarks = {
+        Key("mma", "m16n8k16", "f16", "A", "row"): ["The same is true of bf16."],
+        Key("mma", "m16n8k16", "f32", "D"): [],
+        wide: [narrower],
+    }
+    for key, said in remarks.items():
+        links = site_links(known, page_of(known, key), (), {})
+        shown = text("operand", links, views.operand(views.Context(known, database, links, None), (key, None)))
+        assert re.findall(r'<p class="remark">(The (?:same|first).*)</p>', shown) == said
 
 
 def test_what_takes_no_page_leads_to_the_one_that_says_it(site):

@@ -189,7 +189,8 @@ def _literal(values: Array, names: Sequence[str]) -> str:
     index = names[0]
     for name, length in zip(names[1:], values.shape[1:], strict=True):
         index = f"({index}) * {length} + {name}"
-    units = [f"\\x{value & 0xFFFF:04X}" for value in values.ravel().tolist()]
+    numbers, which = np.unique(values.ravel() & 0xFFFF, return_inverse=True)
+    units = [*map([f"\\x{number:04X}" for number in numbers.tolist()].__getitem__, which.tolist())]
     lines = ["".join(units[at : at + 16]) for at in range(0, len(units), 16)]
     return "short(" + "".join(f'\n      u"{line}"' for line in lines) + f"[{index}])"
 
