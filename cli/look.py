@@ -45,6 +45,11 @@ def find(
             raise LanemapError(f"{words}; lanemap show draws the whole operand")
         remark(fragments.remarks)
         rows = fragments.rows(**place)
+        if not rows.rows:
+            asked = " and ".join(f"{name} {value}" for name, value in place.items() if value is not None)
+            remark([f"no element of {fragments[0]} has {asked}: leave one out to see what there is"])
+            if format is Format.TABLE:
+                return
         write_rows(narrow(rows) if format is Format.TABLE else rows, format)
 
 

@@ -20,7 +20,7 @@ from .isa.names import Query as Query
 from .isa.tiling import Tiling
 from .isa.types import plain, same_name, type_name
 from .isa.vendors import VENDORS, Vendor
-from .layout.fragment import PLACE, Citation, Element, Fragment, Packed, Source
+from .layout.fragment import IMPOSSIBLE, PLACE, Citation, Element, Fragment, Packed, Source
 from .layout.tile import in_tile, of_threads, threads_at, tiled
 from .rows import Rows, Tabular
 from .store.integrity import SHAPES, seal, seals_of_shapes
@@ -611,7 +611,8 @@ def with_rows(reader: Reader, candidates: Sequence[Fragment]) -> list[Fragment]:
     better = next(filter(having.__contains__, by_trust(reader)), None)
     figures = [figure.split()[0] for figure in (first.citation.figures or "").split(", ") if figure]
     drawn = f", figure{'s' * (len(figures) > 1)} {', '.join(figures)}" if figures else ""
-    why = f"{first}: {first.status}{drawn}"
+    impossible = ", as it puts two elements in one place" * (first.status == IMPOSSIBLE)
+    why = f"{first}: {first.status}{drawn}{impossible}"
     if better is None:
         raise NoRowsError(f"no source has rows for {why}", first.key)
     raise LanemapError(f"{first.source} has no rows for {why}: ask the source {better}", "source")

@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi import Path as InPath
 from fastapi.responses import FileResponse, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
@@ -322,10 +322,21 @@ async def diff_file(
         return _report(await working(work.diff_file, form, file, against, only), form)
 
 
-class DecodeRequest(BaseModel):
-    """The arguments of ``Database.decode``."""
+class _Arguments(BaseModel):
+    """Arguments of a method of ``Database``, by name."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        if isinstance(given, dict) and (unknown := given.keys() - cls.model_fields):
+            raise ValueError(f"there is no {min(map(str, unknown))!r}: there is {', '.join(cls.model_fields)}")
+        return given
+
+
+class DecodeRequest(_Arguments):
+    """The arguments of ``Database.decode``."""
 
     operand: str
     words: list[Annotated[int, BeforeValidator(lambda given: word(str(given)))]]
@@ -339,10 +350,8 @@ def decode(database: Opened, form: RowsFormat, metadata: DecodeRequest) -> Respo
     return _rows(database.decode(**metadata.model_dump()).columns_by_slot(), form)
 
 
-class TraceRequest(BaseModel):
+class TraceRequest(_Arguments):
     """The arguments of ``Database.trace``."""
-
-    model_config = ConfigDict(extra="forbid")
 
     kernel: str
     arguments: list[str] | dict[str, str | int | float] = []

@@ -209,7 +209,8 @@ def read_mapping(path: Path) -> Mapping:
     try:
         head = validated(table, _Head, _Head.__struct_fields__)
     except LanemapError as error:
-        raise LanemapError(f"{path}: {error}") from None
+        words = 'a mapping begins with library = "NAME" and package = "NAME", as pip lists it'
+        raise LanemapError(f"{path}: {error}: {words}") from None
     entries, refused = [], []
     keys = (*LibraryEntry.__struct_encode_fields__, *Claim.__struct_fields__)
     for number, record in enumerate(tables, start=1):

@@ -336,4 +336,5 @@ def _in_words(path: Path, kind: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError, MemoryError, struct.error) as error:
-        raise LanemapError(f"{path} cannot be read as {kind}: {in_one_line(error)}") from None
+        words = re.sub(r"In CSV column #(\d+)", lambda found: f"column {int(found[1]) + 1}", in_one_line(error))
+        raise LanemapError(f"{path} cannot be read as {kind}: {words}") from None

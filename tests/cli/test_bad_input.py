@@ -192,6 +192,12 @@ def test_what_is_not_covered_is_said_before_anything_is_asked(refused, command):
     refused(*command.split(), words=(" is not covered: it ",) if "dp4a" not in command else (" is not covered: ",))
 
 
+def test_a_column_of_a_csv_is_counted_from_1(refused, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_bytes(b"shape,type,role,lane,reg,slot,row,col\nm16n8k16,f16,\xff,0,0,0,0,0\n")
+    refused("diff", table, words=("table.csv cannot be read as CSV: column 3:", "UTF8"))
+
+
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_columns_that_commas_do_not_separate_are_named(refused, tmp_path, separator):
     (tmp_path / "mine.csv").write_text(separator.join("shape type role lane reg slot row col".split()) + "\n")

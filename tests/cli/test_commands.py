@@ -151,6 +151,16 @@ def test_find_as_a_table(run):
     ]
 
 
+def test_find_says_what_nothing_has(run):
+    """Lane 3 holds rows 0 and 8 of it."""
+    found = run("find", "m16n8k16", "f16", "A", "--lane", "3", "--row", "1")
+    assert (found.code, found.out) == (0, "")
+    assert "no element of A of mma m16n8k16 f16" in found.err
+    assert "lane 3" in found.err
+    assert "row 1" in found.err
+    assert "no element" not in run("find", "m16n8k16", "f16", "A", "--lane", "3", "--row", "8").err
+
+
 def test_find_in_every_format(run):
     values = ("m16n8k16", "f16", "A", 5, 1, 1, 9, 3, 3, "mma", "row", 1, None, None, "ptx-isa-9.4+errata", 0)
     record = dict(zip(COLUMNS, values, strict=True))

@@ -16,7 +16,7 @@ from lanemap.db.compare.summary import instruction_summary
 from lanemap.db.errors import NoRowsError
 from lanemap.db.isa.instructions import Key
 from lanemap.db.isa.names import Query
-from lanemap.db.layout.fragment import Fragment, Source
+from lanemap.db.layout.fragment import IMPOSSIBLE, Fragment, Source
 from lanemap.db.render.facts import facts
 from lanemap.db.store.connection import connect
 from lanemap.db.store.location import locate
@@ -397,3 +397,9 @@ def test_a_source_read_as_a_whole_has_all_that_is_listed_of_it(database):
     """Also operands that lie in registers or in memory, of which a name without qualifiers means one."""
     for source in database.sources().itertuples():
         assert len(lookup.read_fragments(database.reader, Query(source=source.name))) == source.fragments, source.name
+
+
+def test_a_layout_that_cannot_be_is_said_to_be_so(database):
+    impossible = replace(database.fragment("m16n8k16", "f16", "A"), elements=None, status=IMPOSSIBLE)
+    with pytest.raises(LanemapError, match="impossible.*, as it puts two elements in one place: ask"):
+        lookup.with_rows(database.reader, [impossible])

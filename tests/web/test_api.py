@@ -275,6 +275,8 @@ def test_metadata_is_decoded(client, database, refused):
     assert pd.DataFrame(client.post("/api/decode", json=asked | {"words": [0xE4E4E4E4]}).json()).equals(expected)
     refused(client.post("/api/decode", json=asked | {"words": [1 << 32]}), 400, "not a word of metadata")
     refused(client.post("/api/decode", json=asked | {"words": []}), 400, "0 words of metadata")
+    refused(client.post("/api/decode", json=asked | {"word": []}), 400, "no 'word': there is operand, words, selector")
+    refused(client.post("/api/trace", json={"kernel": "", "block": 32, "args": []}), 400, "there is kernel, arguments")
     refused(client.post("/api/decode", json=asked | {"word": 1}), 400, "word")
     refused(client.post("/api/decode", content=b"{", headers={"content-type": "application/json"}), 400)
 

@@ -254,6 +254,11 @@ def test_a_source_is_named_after_its_library_and_the_version_that_is_installed(i
         assert found.source.name == name
 
 
+def test_a_mapping_without_a_package_is_told_what_to_write(imported):
+    with pytest.raises(LanemapError, match='no .package.: a mapping begins with library = "NAME" and package = "NAME"'):
+        imported(GOOD, head='library = "mine"\n')
+
+
 def test_what_contradicts_its_set_is_compared_by_itself_with_the_rest_of_it(imported, right):
     c = entry("c_place", claim='{ shape = "m16n8k16", types = "f32", role = "C" }')
     first, second = imported(GOOD, entry("turned"), c, GOOD)
