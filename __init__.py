@@ -822,6 +822,7 @@ class Database:
         seed: int | None = None,
         save: str | None = None,
         files: bool = True,
+        progress: Callable[[int, int], object] | None = None,
     ) -> Trace:
         """Run a kernel on simulated threads, and say which elements its registers hold that they must not.
 
@@ -843,6 +844,7 @@ class Database:
             save: what to call the source that is stored of it: what A and B of every ``mma`` hold. Where executions
                 contradict each other there are several, as in ``gemm:mma 3 warp 0``. It judges nothing.
             files: whether the kernel and its arguments may name files.
+            progress: called with how many blocks have ended, of how many.
         """
         from .capture.machine import arguments as given
         from .capture.machine import settings, trace
@@ -880,6 +882,7 @@ class Database:
             formula=chosen(product, written.product),
             seed=chosen(seed, written.seed, 0),
             file=made.file,
+            progress=progress,
         )
         if save is None:
             return found

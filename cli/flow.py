@@ -113,7 +113,7 @@ def reduce(
     A lane first combines the registers of each of its values. Then each value is combined with that of the lane whose
     number differs by each mask (shfl.sync.bfly), after which all lanes that share the row have its result. Where warps
     share one, the answer says which: they need shared memory. Where no masks do it, it says why, and who holds what.
-    Other formats than a table have a line for each element.
+    Other formats than a table have a line for each element. "lanemap export --format cpp" has it as a function.
     """
     with open_database(db) as database:
         found = database.reduce(Query.parse(operand, **which), along)

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from .app import app, open_database, opened, write
+from .app import app, open_database, opened, progress_line, write
 from .options import ReportFormat, argument, extents, read_text
 
 
@@ -32,18 +32,20 @@ def trace(
     is, or the product could not be checked.
     """
     with open_database(db) as database, opened(output, filter(None, (kernel, args))) as file:
-        found = database.trace(
-            read_text(kernel, "a file of PTX") if kernel == "-" else kernel,
-            arg or [],
-            product,
-            args=args,
-            block=extents(block),
-            grid=extents(grid),
-            shared=shared,
-            entry=entry,
-            source=source,
-            seed=seed,
-            save=save,
-        )
+        with progress_line("blocks") as progress:
+            found = database.trace(
+                read_text(kernel, "a file of PTX") if kernel == "-" else kernel,
+                arg or [],
+                product,
+                args=args,
+                block=extents(block),
+                grid=extents(grid),
+                shared=shared,
+                entry=entry,
+                source=source,
+                seed=seed,
+                save=save,
+                progress=progress,
+            )
         write(found.report(format), file)
     return found.exit_code

@@ -171,7 +171,7 @@ def tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mappi
     if not lies.fits:
         line = box[-1] * of.bits // 8
         raise LanemapError(f"a line of a box of {name} has {line} bytes: swizzle={mode} takes {lies.span}", "arg")
-    return MappedTensor(places[name].address, of.shape, of.bits, box, mode)
+    return MappedTensor(places[name].address, of.shape, of.bits, box, mode, of.type)
 
 
 def _float(text: str, written: str) -> float:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...db.layout.algebra import Array
+from .launch import Step, known
 from .parse import Function, Name, Statement, Vector, bits_of
-from .schedule import Machine, Step, known
+from .schedule import Machine
 from .values import ActiveThreads, joined, to_bits, whole
 
 
@@ -50,9 +51,9 @@ def _greatest(*of: Array) -> Array:
     return np.asarray(reduce(np.fmax, of))
 
 
-def _extremum(instruction: Statement) -> Callable[..., Any]:
+def extremum(instruction: Statement, least: bool) -> Callable[..., Any]:
     """min or max: a number before none at all, or the other way round; of magnitudes, with the product of signs."""
-    least, words = instruction.parts[0] == "min", {*instruction.parts}
+    words = {*instruction.parts}
     strict = np.minimum if least else np.maximum
 
     def compute(*of: Array) -> Array:
@@ -156,7 +157,7 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
     result = machine.register(instruction.operands[0], "u32" if counts else type_, function)
     sources = machine.registers_of(instruction.operands[1:], type_, function)
     wide = "sat" in instruction.parts and type_ == "s32"
-    compute = _extremum(instruction) if name in ("min", "max") else rule.compute
+    compute = extremum(instruction, name == "min") if name in ("min", "max") else rule.compute
     down = bits_of(type_) - 1 if "shiftamt" in instruction.parts else None
     packed = type_.endswith("x2")
 

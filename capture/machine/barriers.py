@@ -8,9 +8,11 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
+from .launch import Step, Unknown
 from .moves import space_of
+from .order import Mbarrier
 from .parse import Function, Name, Operand, Statement
-from .schedule import ENDED, Machine, Mbarrier, Step, Unknown, aligned
+from .schedule import ENDED, POLLS, RUNS, Machine, aligned
 from .values import ActiveThreads
 
 #: Bytes of an object of mbarrier.
@@ -104,6 +106,49 @@ def _counted(
     return vote
 
 
+def _add(machine: Machine, index: int, thread: int, count: int) -> None:
+    """Begin an object of mbarrier at an index of shared memory, which takes so many arrivals."""
+    agent = machine.order.barrier(
+        sum(at // machine.spaces.shared.size == machine.owner[thread] for at in machine.mbarriers)
+    )
+    none = np.zeros(machine.order.known.shape[1], np.int32)
+    machine.mbarriers[index] = Mbarrier(index, count, count, agent, none.copy(), none.copy(), none, none)
+
+
+def _arrive(
+    machine: Machine, barrier: Mbarrier, threads: Array, number: int, *, drops: bool = False, after_copies: bool = False
+) -> None:
+    """Threads arrive, so many times in all, and with them what they know."""
+    warps = np.unique(threads // WARP)
+    known, carried = (each[warps].max(axis=0) for each in (machine.order.known, machine.order.carried))
+    if after_copies:
+        machine.order.with_copies(warps, known)
+    barrier.known, barrier.carried = np.maximum(barrier.known, known), np.maximum(barrier.carried, carried)
+    machine.order.tick(warps)
+    if number > barrier.pending:
+        machine.fault("barrier", threads, f"more threads arrive than the {barrier.count} of the mbarrier")
+    barrier.pending -= number
+    barrier.count -= number * drops
+    turn(machine, barrier)
+
+
+def turn(machine: Machine, barrier: Mbarrier) -> None:
+    """Complete the phase if nothing is missing, and let those who wait for it go on."""
+    if barrier.pending > 0 or barrier.due:
+        return
+    barrier.phase += 1
+    barrier.pending = barrier.count
+    barrier.done, barrier.done_carried = barrier.known.copy(), barrier.carried.copy()
+    machine.state[(machine.state == POLLS) & (machine.polled == barrier.index)] = RUNS
+
+
+def _poll(machine: Machine, threads: Array, index: int) -> None:
+    """Threads find the phase of an object incomplete. Who asks again goes on when it is complete."""
+    again = threads[machine.polled[threads] == index]
+    machine.state[again], machine.pc[again] = POLLS, machine.at
+    machine.polled[threads] = index
+
+
 def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
     """mbarrier.init and inval."""
     space, addresses = space_of(instruction, "init inval"), machine.addresses(instruction.operands[0], function)
@@ -117,7 +162,7 @@ def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
                 if count is None:
                     machine.mbarriers.pop(at, None)
                 else:
-                    machine.add_mbarrier(at, thread, int(count.bits[thread]))
+                    _add(machine, at, thread, int(count.bits[thread]))
 
     return step
 
@@ -157,9 +202,9 @@ def _signal(machine: Machine, instruction: Statement, function: Function) -> Ste
             if expects or kind == "complete_tx":
                 barrier.due += number if expects else -number
             if arrives:
-                machine.arrive(barrier, who, len(who) if expects else number, drops=kind == "arrive_drop")
+                _arrive(machine, barrier, who, len(who) if expects else number, drops=kind == "arrive_drop")
             else:
-                machine.turn(barrier)
+                turn(machine, barrier)
         result.put(tokens, None, group)
 
     return step
@@ -175,7 +220,7 @@ def _after_copies(machine: Machine, instruction: Statement, function: Function) 
         for barrier, who in reached(machine, space, addresses()[0][threads], threads):
             if "noinc" not in instruction.parts:
                 barrier.pending += len(who)
-            machine.arrive(barrier, who, len(who), after_copies=True)
+            _arrive(machine, barrier, who, len(who), after_copies=True)
 
     return step
 
@@ -202,7 +247,7 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
                 machine.order.learn(np.unique(who[over] // WARP), barrier.done, barrier.done_carried)
                 machine.lanes.meet(group.mask & done, all_lanes=True)
             if tries:
-                machine.poll(who[~over], barrier.index)
+                _poll(machine, who[~over], barrier.index)
             lost[who] = False
         result.put(done, None, group)
         if lost.any():

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ...db.layout.algebra import Array
+from .launch import Step, Unknown, known
 from .parse import Both, Function, Number, Statement, bits_of
-from .schedule import Machine, Step, Unknown, known
+from .schedule import Machine
 from .values import NONE, ActiveThreads, merged, shifted, to_bits, unset
 
 #: The table of a function of three bits: of 1s where the first, the second and the third are set (9.7.8.6).

@@ -15,47 +15,60 @@ from ...db.isa.instructions import WARP
 from ...db.isa.shared import BoundingBox
 from ...db.layout.algebra import Array
 from ...db.layout.shared import strides, swizzle
-from .barriers import reached
+from .barriers import reached, turn
+from .launch import Step, Unknown
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
-from .order import BULK
-from .parse import Function, MemoryOperand, Number, Operand, Statement, Vector
-from .schedule import Machine, Step, Unknown
-from .values import NONE, ActiveThreads
+from .moves import combined, space_of
+from .order import BULK, STORES
+from .parse import Function, MemoryOperand, Number, Operand, Statement, Vector, bits_of
+from .schedule import Machine
+from .values import NONE, ActiveThreads, Register, joined
 
 #: What a swizzled or a tiled copy in shared memory begins at a multiple of (5.5.7).
 _ALIGNMENT = 128
 
 _COMPLETES = "mbarrier::complete_tx::bytes"
 _KNOWN = {"global", "shared::cta", "shared::cluster", _COMPLETES, "bulk_group", "tile", "tensor", "L2::cache_hint"}
-_KNOWN |= {f"{rank}d" for rank in range(1, 6)}
+_KNOWN |= {"multicast::cluster", *(f"{rank}d" for rank in range(1, 6))}
+
+#: What cp.reduce.async.bulk makes of what is there and what is copied (9.7.9.25.4.2).
+_REDUCES = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 class _Ends(NamedTuple):
     """The units of a copy in global memory: where each begins, whether the tensor has it, and how shared memory does.
 
-    ``lies`` says how its units lie in shared memory; that of a copy that is no tensor's has one row.
+    ``lies`` says how its units lie in shared memory; that of a copy that is no tensor's has one row. ``type`` is that
+    of a tensor.
     """
 
     units: Array
     inside: Array
     lies: BoundingBox
+    type: str = ""
 
 
 def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
     """What a bulk copy, or a wait for some, does; None where an instruction is of another kind."""
     parts = instruction.parts
-    if parts[:3] != ("cp", "async", "bulk"):
+    if parts[:2] == ("st", "async"):
+        return _store(machine, instruction, function)
+    reduces = parts[:4] == ("cp", "reduce", "async", "bulk")
+    if parts[:3] != ("cp", "async", "bulk") and not reduces:
         return None
-    words = {*parts[3:]}
+    words = {*parts[3 + reduces :]}
     if words & {"commit_group", "wait_group"}:
         return _groups(machine, instruction)
     if "prefetch" in words:
         return lambda _: None
-    if unknown := words - _KNOWN:
+    operation = next((word for word in _REDUCES if word in words), "") if reduces else ""
+    if unknown := words - _KNOWN - ({operation, "noftz", instruction.type} if operation else set()):
         raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(unknown))}")
     if "global" not in words:
         raise Unknown(f"{instruction.opcode} is not known: neither side is global memory")
-    return _copy(machine, instruction, function, loads=_COMPLETES in words, tiled="tensor" in words)
+    if reduces and (not operation or _COMPLETES in words):
+        raise Unknown(f"{instruction.opcode} is not known")
+    return _copy(machine, instruction, function, operation, loads=_COMPLETES in words, tiled="tensor" in words)
 
 
 def _groups(machine: Machine, instruction: Statement) -> Step:
@@ -74,28 +87,46 @@ def _groups(machine: Machine, instruction: Statement) -> Step:
     return step
 
 
-def _copy(machine: Machine, instruction: Statement, function: Function, *, loads: bool, tiled: bool) -> Step:
-    """cp.async.bulk: what one thread copies, unit by unit."""
+def _copy(
+    machine: Machine, instruction: Statement, function: Function, operation: str, *, loads: bool, tiled: bool
+) -> Step:
+    """cp.async.bulk: what one thread copies, unit by unit; and cp.reduce.async.bulk, which has an ``operation``."""
     first, second, *rest = instruction.operands
     inner, outer = (first, second) if loads else (second, first)
     size = rest.pop(0) if not tiled else None
-    barrier = machine.addresses(rest[0], function) if loads else None
+    barrier = machine.addresses(rest.pop(0), function) if loads else None
+    others = machine.register(rest[0], "u16", function) if "multicast::cluster" in instruction.parts else None
     within = machine.addresses(inner, function)
     side = _box(machine, outer, function) if tiled else _bytes(machine, outer, size, function)
-    globe, shared = machine.spaces.globe, machine.spaces.shared
+    globe, shared, type_ = machine.spaces.globe, machine.spaces.shared, instruction.type
+
+    def reduce(units: Array, data: Array, origin: Array, type_: str) -> None:
+        width = bits_of(type_) // 8
+        at = (units[:, None] + np.arange(0, UNIT, width)).ravel()
+        sides = (globe.load(at, width), (data.reshape(-1, width), origin.reshape(-1, width)))
+        old, new = (
+            Register(8 * width, np.ascontiguousarray(each).view(f"u{width}").ravel(), ids) for each, ids in sides
+        )
+        globe.store(at, *combined(machine, operation, type_, old, [new]))
 
     def copy(thread: int) -> None:
         found, start = side(thread), int(within()[0][thread])
         if found is None:
             return
-        units, inside, lies = found
+        units, inside, lies = found.units, found.inside, found.lies
         who = np.full(len(units), thread)
         at = _within(machine, start, thread, lies, align=_ALIGNMENT if tiled else UNIT)
         if at is None:
             return
         if not loads:
             data, origin = machine.load(shared, at, UNIT, who, by=BULK)
+            if operation:
+                reduce(units[inside], data[inside], origin[inside], found.type or type_)
+                return
             machine.store(globe, units[inside], data[inside], origin[inside], who[inside])
+            return
+        if others is not None and int(others.bits[thread]) != 1:
+            machine.log.stopped = f"{instruction.place}: a copy to other blocks of the cluster is not run"
             return
         assert barrier is not None
         machine.reads(globe, units[inside], UNIT, who[inside])
@@ -106,11 +137,36 @@ def _copy(machine: Machine, instruction: Statement, function: Function, *, loads
             machine.store(shared, at, data, origin, who, by=BULK, agent=object_.agent, clock=object_.clock)
             object_.known[object_.agent] = object_.carried[object_.agent] = object_.clock
             object_.due -= UNIT * len(units)
-            machine.turn(object_)
+            turn(machine, object_)
 
     def step(group: ActiveThreads) -> None:
         for thread in np.flatnonzero(group.mask).tolist():
             copy(thread)
+
+    return step
+
+
+def _store(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """st.async: a store that completes on a mbarrier, to a block of the cluster, which is here the block itself."""
+    space, type_ = space_of(instruction, f"async weak v2 v4 {_COMPLETES}"), instruction.type
+    target, source, place = instruction.operands
+    values = machine.registers_of(source.items if isinstance(source, Vector) else (source,), type_, function)
+    to, barrier = machine.addresses(target, function), machine.addresses(place, function)
+
+    def step(group: ActiveThreads) -> None:
+        threads = np.flatnonzero(group.mask)
+        data = np.ascontiguousarray(np.stack([each.bits for each in values], axis=1)).view("u1")
+        data = data.reshape(machine.threads, -1)
+        ids = joined(values)
+        for object_, waits in reached(machine, "shared", barrier()[0][threads], threads):
+            for memory, index, who in machine.access(space, to()[0][waits], data.shape[1], waits):
+                object_.clock += 1
+                origin = None if ids is None else ids[who]
+                agent, clock = object_.agent, object_.clock
+                machine.store(memory, index, data[who], origin, who, by=STORES, agent=agent, clock=clock)
+                object_.known[object_.agent] = object_.carried[object_.agent] = object_.clock
+                object_.due -= data.shape[1] * len(who)
+                turn(machine, object_)
 
     return step
 
@@ -159,7 +215,7 @@ def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[in
         found = machine.launch.maps[number]
         begin = np.array([int(each.bits.view("i4")[thread]) for each in reversed(coordinates)])
         place, inside = found.units(begin)
-        return _Ends(place + found.address - GLOBAL, inside, found.lies)
+        return _Ends(place + found.address - GLOBAL, inside, found.lies, found.type)
 
     return units
 

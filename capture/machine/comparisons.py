@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...db.layout.algebra import Array
+from .launch import Step, Unknown, known
 from .memory import GLOBAL, LOCAL, SHARED
 from .parse import Both, Function, Statement
-from .schedule import Machine, Step, Unknown, known
+from .schedule import Machine
 from .values import ActiveThreads, unset
 
 #: Comparisons; what ends in u is also true where a number is none (9.7.5).

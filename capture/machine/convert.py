@@ -11,8 +11,9 @@ from ...db.isa.types import TYPES
 from ...db.layout.algebra import Array
 from ..values import decode
 from .arithmetic import limited
+from .launch import Step, Unknown
 from .parse import Function, Statement, bits_of
-from .schedule import Machine, Step, Unknown
+from .schedule import Machine
 from .values import ActiveThreads, Register, round_bf16, to_bits, whole
 
 _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}

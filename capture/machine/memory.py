@@ -76,7 +76,7 @@ _MAGIC = b"tensor map".ljust(UNIT)
 class MappedTensor(NamedTuple):
     """A tensor in global memory and the box that is copied of it, both extents outermost first (5.5).
 
-    ``address`` is generic, and ``swizzle`` the mode in which the box lies in shared memory.
+    ``address`` is generic, ``swizzle`` the mode in which the box lies in shared memory, ``type`` that of its elements.
     """
 
     address: int
@@ -84,6 +84,7 @@ class MappedTensor(NamedTuple):
     bits: int
     box: tuple[int, ...]
     swizzle: str
+    type: str = ""
 
     @property
     def lies(self) -> BoundingBox:

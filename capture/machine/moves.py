@@ -1,18 +1,19 @@
-"""What moves bytes and threads: loads, stores, atomics, copies, exchanges within a warp, branches."""
+"""What moves bytes: loads, stores, atomics, and copies by cp.async."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
+from .launch import Step, Unknown
 from .order import COPIES
-from .parse import Both, Function, Name, Number, Operand, Statement, Vector, bits_of
-from .schedule import Machine, Step, Unknown
-from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits, unset, whole
+from .parse import Function, Name, Number, Statement, Vector, bits_of
+from .schedule import Machine
+from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits
 
 #: Words of loads and stores that say how caches and other threads see them.
 _CACHING = (
@@ -182,24 +183,31 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                         Register(8 * width, each.bits[chosen], None if each.origin is None else each.origin[chosen])
                         for each in values
                     ]
-                    numbers, ids = old.numbers(type_), old.ids
-                    if operation == "cas":
-                        swap = numbers == news[0].numbers(type_)
-                        after = np.where(swap, news[1].numbers(type_), numbers)
-                        ids = np.where(swap, 0 if news[1].ids is None else news[1].ids, whole(held))
-                    else:
-                        after = _ATOMIC[operation](numbers, news[0].numbers(type_))
-                        kind = {"add": "add"}.get(operation, "mix")
-                        ids = news[0].ids if operation == "exch" else machine.tape.join(kind, [ids, news[0].ids])
-                    bits = to_bits(type_, after)
-                    written = None if ids is None else spread(ids, 8 * width)
-                    memory.store(at, np.ascontiguousarray(bits).view("u1").reshape(len(at), -1), written)
+                    memory.store(at, *combined(machine, operation, type_, old, news))
                     old_bits[chosen], old_held[chosen] = old.bits, held
             if returns:
                 result.put(old_bits, old_held if old_held.any() else None, group)
         machine.patience[group.mask] += 1
 
     return step
+
+
+def combined(
+    machine: Machine, operation: str, type_: str, old: Register, news: Sequence[Register]
+) -> tuple[Array, Array | None]:
+    """The bytes, and their origins, that an operation makes of what memory holds and what it is given."""
+    numbers, ids = old.numbers(type_), old.ids
+    if operation == "cas":
+        swap = numbers == news[0].numbers(type_)
+        after = np.where(swap, news[1].numbers(type_), numbers)
+        ids = np.where(swap, 0 if news[1].ids is None else news[1].ids, 0 if ids is None else ids)
+    else:
+        after = _ATOMIC[operation](numbers, news[0].numbers(type_))
+        kind = "add" if operation == "add" else "mix"
+        ids = news[0].ids if operation == "exch" else machine.tape.join(kind, [ids, news[0].ids])
+    bits = to_bits(type_, after)
+    written = None if ids is None else spread(ids, old.width)
+    return np.ascontiguousarray(bits).view("u1").reshape(len(bits), -1), written
 
 
 def _turns(index: Array) -> list[Array]:
@@ -264,208 +272,10 @@ def _groups(machine: Machine, instruction: Statement) -> Step:
     return step
 
 
-def _shuffle(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """shfl.sync (9.7.10.6)."""
-    kind = instruction.parts[2]
-    target, source, *rest = instruction.operands
-    first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
-    result, value = (machine.register(operand, "b32", function) for operand in (first, source))
-    valid = machine.register(second, "pred", function) if second else None
-    by, clamp = (machine.register(operand, "b32", function) for operand in rest[:2])
-    lane = np.arange(machine.threads) % WARP
-    if instruction.parts[1] != "sync" or kind not in ("up", "down", "bfly", "idx"):
-        raise Unknown(f"{instruction.opcode} is not known")
-
-    def step(group: ActiveThreads) -> None:
-        amount, limit = (by.bits & 31).astype("i8"), (clamp.bits & 31).astype("i8")
-        segment = (clamp.bits >> np.uint32(8) & 31).astype("i8")
-        low = lane & segment
-        high = low | limit & ~segment
-        at = {"up": lane - amount, "down": lane + amount, "bfly": lane ^ amount}.get(kind, low | amount & ~segment)
-        good = at >= high if kind == "up" else at <= high
-        at = np.where(good, at, lane) + np.arange(machine.threads) - lane
-        absent = np.flatnonzero(group.mask & ~group.mask[at])
-        if len(absent):
-            machine.fault("divergence", absent, f"{instruction.opcode} reads from lanes that do not execute it")
-        result.put(value.bits[at], None if value.origin is None else value.origin[at], group)
-        if valid:
-            valid.put(good, None, group)
-
-    return step
-
-
-def _ballot(group: ActiveThreads, true: Array) -> Array:
-    """The lanes of each warp for which something is true, as 32 bits for each thread."""
-    bits = (group.mask & true).reshape(-1, WARP)
-    words = np.packbits(bits, axis=1, bitorder="little").view("u4").ravel()
-    return np.repeat(words, WARP)
-
-
-def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """vote.sync, of the threads that execute it together."""
-    kind = instruction.parts[2]
-    target, source = instruction.operands[:2]
-    result = machine.register(target, "b32" if kind == "ballot" else "pred", function)
-    value, negated = machine.predicate(source, function)
-
-    def step(group: ActiveThreads) -> None:
-        true = value.bits ^ negated
-        yes, no = _ballot(group, true), _ballot(group, ~true)
-        found = {"ballot": yes, "any": yes != 0, "all": no == 0, "uni": (yes == 0) | (no == 0)}[kind]
-        result.put(found, unset([value]) if kind != "ballot" else None, group)
-
-    return step
-
-
-def _active(machine: Machine, instruction: Statement, function: Function) -> Step:
-    result = machine.register(instruction.operands[0], "b32", function)
-    return lambda group: result.put(_ballot(group, group.mask), None, group)
-
-
-def _match(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """match.sync: the lanes that hold the same, or all if all do."""
-    target, source = instruction.operands[:2]
-    first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
-    result, value = machine.register(first, "b32", function), machine.register(source, instruction.type, function)
-    agreed = machine.register(second, "pred", function) if second else None
-    every = instruction.parts[1] == "all"
-
-    def step(group: ActiveThreads) -> None:
-        lanes, mask = value.bits.reshape(-1, WARP), group.mask.reshape(-1, WARP)
-        alike = (lanes[:, :, None] == lanes[:, None, :]) & mask[:, None, :]
-        words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel()
-        if every:
-            whole_ = words == _ballot(group, group.mask)
-            words = np.where(whole_, words, 0).astype("u4")
-            if agreed:
-                agreed.put(whole_, unset([value]), group)
-        result.put(words, None, group)
-
-    return step
-
-
-def _reduce(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """redux.sync, of the threads that execute it together."""
-    operation, type_ = instruction.parts[2], instruction.type
-    result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
-    words = {*instruction.parts}
-    ends = (np.minimum, np.maximum) if "NaN" in words or type_ != "f32" else (np.fmin, np.fmax)
-    reducer = {"add": np.add, "min": ends[0], "max": ends[1], "and": np.bitwise_and, "or": np.bitwise_or}
-    reduce = (reducer | {"xor": np.bitwise_xor})[operation]
-
-    def step(group: ActiveThreads) -> None:
-        numbers = np.abs(value.numbers(type_)) if "abs" in words else value.numbers(type_)
-        found = np.zeros(machine.threads, numbers.dtype)
-        ids = None if value.ids is None else np.zeros(machine.threads, np.int32)
-        for warp in np.unique(np.flatnonzero(group.mask) // WARP):
-            at = np.flatnonzero(group.mask[warp * WARP : (warp + 1) * WARP]) + warp * WARP
-            found[at] = reduce.reduce(numbers[at])
-            if ids is not None and value.ids is not None:
-                one = value.ids[at[:1]]
-                for each in at[1:]:
-                    one = machine.tape.join("add" if operation == "add" else "mix", [one, value.ids[each : each + 1]])
-                ids[at] = one
-        result.put_numbers(type_, found, ids, group)
-
-    return step
-
-
-def _elect(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """elect.sync: the first thread of each warp that executes it."""
-    target = instruction.operands[0]
-    assert isinstance(target, Both)
-    lane, chosen = machine.register(target.first, "b32", function), machine.register(target.second, "pred", function)
-
-    def step(group: ActiveThreads) -> None:
-        first = np.repeat(group.mask.reshape(-1, WARP).argmax(axis=1), WARP)
-        lane.put(first.astype("u4"), None, group)
-        chosen.put(np.arange(machine.threads) % WARP == first, None, group)
-
-    return step
-
-
 def _own(machine: Machine, instruction: Statement, function: Function) -> Step:
     """mapa: an address in a block of the cluster, which is here of one block."""
     result, source = (machine.register(each, instruction.type, function) for each in instruction.operands[:2])
     return lambda group: result.put(source.bits.copy(), source.origin, group)
-
-
-def _branch(machine: Machine, instruction: Statement, function: Function) -> Step:
-    target = instruction.operands[0]
-    assert isinstance(target, Name)
-    at = machine.address_of(target.name, function)
-
-    def step(group: ActiveThreads) -> None:
-        machine.pc[group.mask] = at
-
-    return step
-
-
-def _branch_to_one(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """brx.idx: to one of several labels by its number."""
-    number, table = instruction.operands
-    assert isinstance(table, Name)
-    index = machine.register(number, "u32", function)
-    at = np.array([machine.address_of(name, function) for name in function.targets[table.name]])
-
-    def step(group: ActiveThreads) -> None:
-        chosen = index.bits[group.mask]
-        if (beyond := chosen >= len(at)).any():
-            words = f"brx.idx to label {int(chosen[beyond][0])} of {len(at)}"
-            machine.fault("bounds", np.flatnonzero(group.mask)[beyond], words)
-        machine.pc[group.mask] = at[np.minimum(chosen, len(at) - 1)]
-
-    return step
-
-
-def _end(machine: Machine, instruction: Statement, _: Function) -> Step:
-    if instruction.parts[0] == "exit":
-        return lambda group: machine.stop(group.mask)
-    return machine.end
-
-
-def _trap(machine: Machine, _: Statement, __: Function) -> Step:
-    def step(group: ActiveThreads) -> None:
-        machine.fault("trap", np.flatnonzero(group.mask), "the kernel traps")
-        machine.stop(group.mask)
-
-    return step
-
-
-def _call(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """call of a function by its name: parameters are copied there, and results back when it returns."""
-    operands = instruction.operands
-    name = next(operand for operand in operands if isinstance(operand, Name))
-    at = operands.index(name)
-    called = machine.functions.get(name.name)
-    if called is None:
-        raise Unknown(f"the function {name.name} is called and not defined")
-    results, given = (
-        [item for operand in part if isinstance(operand, Vector) for item in operand.items]
-        for part in (operands[:at], operands[at + 1 :])
-    )
-    local = machine.spaces.local
-
-    def places(operands: list[Operand], owner: Function) -> list[int]:
-        return [machine.address_of(each.name, owner) for each in operands if isinstance(each, Name)]
-
-    into = [machine.own[called.name, each.name] for each in called.parameters]
-    back = [machine.own[called.name, each.name] for each in called.returns]
-    inward = list(zip(places(given, function), into, [each.size for each in called.parameters], strict=True))
-    outward = list(zip(back, places(results, function), [each.size for each in called.returns], strict=True))
-    start = machine.entry_of[called.name]
-
-    def copy(moves: list[tuple[int, int, int]], threads: Array) -> None:
-        for source, target, size in moves:
-            data, origin = local.load(threads * local.size + source, size)
-            local.store(threads * local.size + target, data, origin)
-
-    def step(group: ActiveThreads) -> None:
-        threads = np.flatnonzero(group.mask)
-        copy(inward, threads)
-        machine.enter(group, start, machine.at + 1, lambda back_again: copy(outward, back_again))
-
-    return step
 
 
 _MOVES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
@@ -474,18 +284,5 @@ _MOVES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
     "st": _store,
     "atom": _atomic,
     "red": _atomic,
-    "shfl": _shuffle,
-    "vote": _vote,
-    "activemask": _active,
-    "match": _match,
-    "redux": _reduce,
-    "elect": _elect,
-    "bra": _branch,
-    "brx": _branch_to_one,
-    "ret": _end,
-    "exit": _end,
-    "trap": _trap,
-    "brkpt": _trap,
-    "call": _call,
     "mapa": _own,
 }

@@ -28,8 +28,9 @@ class Race(NamedTuple):
 
 
 #: The agents of a block: its warps, then for each warp its copies by cp.async, the reads of its warpgroup's wgmma, and
-#: the reads of its bulk copies. What bulk copies write belongs to the mbarrier that they complete on, numbered after.
-OWN, COPIES, WGMMA, BULK = range(4)
+#: the reads of its bulk copies. What bulk copies and st.async write belongs to the mbarrier that they complete on,
+#: numbered after.
+OWN, COPIES, WGMMA, BULK, STORES = range(5)
 _KINDS = 4
 
 #: Objects of mbarrier in a block whose copies are told apart.
@@ -92,7 +93,7 @@ class Order:
     ) -> Race | None:
         """Note writes, of the warps or of their copies; the threads that race, and with which instruction.
 
-        What a bulk copy writes is that of the ``agent`` of a mbarrier, at its ``clock``.
+        What a bulk copy or st.async writes is that of the ``agent`` of a mbarrier, at its ``clock``.
         """
         place = index[:, None] + np.arange(size)
         warp = (threads // WARP)[:, None]
@@ -101,8 +102,8 @@ class Order:
             late = self.read[place] > self.known[warp, : self.read.shape[1]]
             if late.any():
                 race = Race(np.flatnonzero(late.any(axis=(1, 2))), int(self.read_at[place[late.any(axis=2)][0]]))
-        self.writer[place] = agent if by == BULK else self._agent(warp, by)
-        self.written[place] = clock if by == BULK else self.clock[warp, by]
+        self.writer[place] = agent if by in (BULK, STORES) else self._agent(warp, by)
+        self.written[place] = clock if by in (BULK, STORES) else self.clock[warp, by]
         self.written_at[place] = at
         return race
 
@@ -143,6 +144,26 @@ class Order:
         """Warps have waited until no more than some of their groups are on their way."""
         agent = self._agent(warps, by)
         self.known[warps, agent] = np.maximum(self.known[warps, agent], self.groups(warps, by) - pending)
+
+
+@dataclass
+class Mbarrier:
+    """An object of mbarrier (9.7.13.15): arrivals of each phase, those that it lacks, and bytes that are due.
+
+    ``known`` and ``carried`` are what those who arrived knew, as in ``Order``, and ``done`` that of past phases.
+    """
+
+    index: int
+    count: int
+    pending: int
+    agent: int
+    known: Array
+    carried: Array
+    done: Array
+    done_carried: Array
+    due: int = 0
+    phase: int = 0
+    clock: int = 0
 
 
 @dataclass

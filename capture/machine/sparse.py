@@ -14,8 +14,9 @@ from ...db.isa.forms import Form
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from .. import values
+from .launch import Unknown
 from .parse import Function, Number, Operand, Vector
-from .schedule import Machine, Unknown
+from .schedule import Machine
 from .values import UNSET, Held
 
 

@@ -13,9 +13,10 @@ from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment, address_lanes
 from .. import values
 from . import sparse
+from .launch import Step, Unknown
 from .memory import Memory
 from .parse import Function, Number, Statement, Vector
-from .schedule import Machine, Step, Unknown
+from .schedule import Machine
 from .types import expect_type
 from .values import MIXED, NONE, UNSET, ActiveThreads, Execution, Register, held, joined, whole
 

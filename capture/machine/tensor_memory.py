@@ -16,9 +16,11 @@ from ...db.isa.forms import Form, forms
 from ...db.isa.instructions import WARP, WARPGROUP, WORD
 from ...db.layout.algebra import Array
 from .. import values
+from .arithmetic import extremum
+from .launch import Step, Unknown
 from .memory import Memory
 from .parse import Function, MemoryOperand, Number, SourceLine, Statement
-from .schedule import Machine, Step, Unknown
+from .schedule import Machine
 from .tensor import bits_of, registers_of, whole_groups, write
 from .values import ActiveThreads, joined
 
@@ -70,7 +72,7 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
 
 @cache
 def _forms() -> Mapping[str, Form]:
-    return {form.mnemonic: form for name in ("tcgen05.ld", "tcgen05.st") for form in forms(name)}
+    return {form.mnemonic: form for name in ("tcgen05.ld", "tcgen05.ld.red", "tcgen05.st") for form in forms(name)}
 
 
 def _warps(group: ActiveThreads) -> Array:
@@ -143,8 +145,13 @@ def expect_freed(machine: Machine) -> None:
 
 
 def _move(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
-    """tcgen05.ld and st: a warp reaches 32 lanes of its own. A second block of lanes begins where a number says."""
+    """tcgen05.ld and st: a warp reaches 32 lanes of its own. A second block of lanes begins where a number says.
+
+    tcgen05.ld.red also gives each thread the least or greatest of what it loads.
+    """
     operands = [*instruction.operands]
+    least = machine.register(operands.pop(1), "b32", function) if form.name == "tcgen05.ld.red" else None
+    reduce = extremum(instruction, "min" in instruction.parts) if least is not None else None
     address = operands.pop(0 if form.stores else 1)
     split = next((operands.pop(at) for at, each in enumerate(operands) if isinstance(each, Number)), Number(0))
     registers = registers_of(machine, operands[0], form, "r", function)
@@ -198,6 +205,14 @@ def _move(machine: Machine, instruction: Statement, function: Function, form: Fo
         data, ids = columns.memory.load(at.ravel() * WORD // 8, width)
         words = np.ascontiguousarray(data.reshape(len(threads), WARP, -1)).view("u4").swapaxes(1, 2)
         write(machine, registers, threads, words, ids.reshape(len(threads), -1), group)
-        machine.loads.start(registers, np.unique(threads // WARP), np.ones(1, np.int64), instruction.place)
+        if reduce is not None and least is not None:
+            joins = machine.tape.join("mix", [each.ids for each in registers])
+            least.put_numbers(form.a, reduce(*(each.numbers(form.a) for each in registers)), joins, group)
+        machine.loads.start(
+            [*registers, *([least] if least else [])],
+            np.unique(threads // WARP),
+            np.ones(1, np.int64),
+            instruction.place,
+        )
 
     return step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -21,7 +21,9 @@ from . import (
     bits,
     bulk,
     comparisons,
+    control,
     convert,
+    exchange,
     moves,
     product,
     sums,
@@ -33,11 +35,12 @@ from .accesses import Blocks
 from .arguments import Argument
 from .findings import Judge
 from .labels import ANY
+from .launch import Dimensions, Job, Launch, Log, Step, Unknown
 from .memory import GLOBAL, Allocated, Memory, lay_out
 from .operands import Diagnostic
 from .parse import Function, Module, Statement, parse
 from .report import FAULTS, Trace
-from .schedule import Dimensions, Job, Launch, Log, Machine, Step, Unknown
+from .schedule import Machine
 from .tensor import Layouts
 from .values import MIXED, NONE, UNSET, Execution, Tape, whole
 
@@ -52,7 +55,7 @@ LIMIT = 5_000_000
 
 _BINDERS = (
     *(arithmetic.binder, bits.binder, comparisons.binder, convert.binder, barriers.binder, bulk.binder, moves.binder),
-    *(tensor.binder, warpgroup.binder, tensor_memory.binder),
+    *(exchange.binder, control.binder, tensor.binder, warpgroup.binder, tensor_memory.binder),
 )
 
 
@@ -84,11 +87,13 @@ def trace(
     seed: int = 0,
     limit: int = LIMIT,
     file: str = "",
+    progress: Callable[[int, int], object] | None = None,
 ) -> Trace:
     """Run a kernel, whose PTX is ``text``, and judge it.
 
     ``layouts`` gives the fragment of each operand of a tensor instruction. ``formula`` is what the kernel computes, in
-    index notation. ``file`` is where it was read from.
+    index notation. ``file`` is where it was read from. ``progress`` is called with how many blocks have ended, of how
+    many.
 
     Raises:
         LanemapError: the text is not PTX, the arguments are not those of the kernel, or the product not theirs.
@@ -142,6 +147,8 @@ def trace(
             tensor_memory.expect_freed(machine)
         if log.stopped:
             break
+        if progress is not None and blocks.stop < prod(grid):
+            progress(blocks.stop, prod(grid))
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
     judge = Judge(tape, arrays, steps, extents, chosen)
     findings = [*judge.operands, *_faults(log)]

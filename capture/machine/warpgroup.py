@@ -20,9 +20,10 @@ from ...db.layout.shared import places, read, shared
 from ...db.text import spans
 from .. import values
 from . import sparse
+from .launch import Step, Unknown
 from .order import WGMMA
 from .parse import Function, Number, Statement, Vector
-from .schedule import Machine, Step, Unknown
+from .schedule import Machine
 from .sparse import Chosen
 from .tensor import bits_of, exact, origins, registers_of, results, whole_groups
 from .types import expect_type

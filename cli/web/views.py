@@ -389,6 +389,8 @@ async def compare(at: At, only: Only, left: str | None = None, right: str | None
             report = await at.work(work.diff, "page", left, right, only)
         except LanemapError as error:
             refused = refusal(error)
+    elif only["tile"]:
+        refused = "Only a file claims tiles: drop one here, or choose it."
     chosen = {"left": left, "right": right, "rights": [DEFAULT_SOURCE, *at.survey.sources], "which": only}
     made = Markup(report)  # noqa: S704 - escaped where it was made
     return {"title": "Compare", "report": made, "refused": refused, **chosen}

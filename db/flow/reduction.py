@@ -1,9 +1,8 @@
 """Who shares a row or a column of an operand, and how lanes reduce it, as softmax and the amax of scales need it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial, reduce
-from operator import attrgetter
+from dataclasses import dataclass
+from functools import partial, reduce
 
 import numpy as np
 
@@ -150,25 +149,6 @@ def reduction(fragment: Fragment, along: str = "row") -> Reduction:
     windows = bool((table["col"] < table["col_last"]).any())
     if windows and along == "col":
         raise LanemapError(f"metadata chooses the columns of {fragment}: reduce it along row")
-    return replace(_reduced(_Layout(_DECISIVE(fragment), fragment), along), fragment=fragment)
-
-
-_DECISIVE = attrgetter(*"digest dimensions threads group registers slots computations".split())
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """A fragment, and what decides how it is reduced, whatever it is called."""
-
-    decisive: tuple[object, ...]
-    fragment: Fragment = field(compare=False)
-
-
-@lru_cache(16)
-def _reduced(layout: _Layout, along: str) -> Reduction:
-    """The reduction of one fragment of a layout. Others share it: never change it."""
-    fragment, table = layout.fragment, layout.fragment.table
-    windows = bool((table["col"] < table["col_last"]).any())
     rows, cols = fragment.dimensions
     computation = table["computation"].astype(np.int64) - 1
     line = computation * fragment.ranges[along].stop + table[along]

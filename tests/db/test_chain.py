@@ -221,6 +221,12 @@ def test_a_numbering_is_found_where_trying_all_finds_one(database, first, second
     assert (relabelled(told) is not None) == possible
 
 
+def test_moves_are_in_the_order_of_their_tiles(database):
+    told = database.chain("wmma m16n16k16 f32 D", "m8n8k4 f64 A")
+    assert told.tiles == ((1, 1), (2, 4))
+    assert told.moves == sorted(told.moves)
+
+
 def test_beside_a_sparse_a_no_chunk_is_torn(database):
     """A chunk that is torn or in another order breaks 2:4, or what its metadata says."""
     torn = 0

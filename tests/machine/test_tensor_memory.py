@@ -116,3 +116,37 @@ def test_four_allocations_fit_and_a_fifth_does_not():
     assert "no more are free" not in moved(many, 4).text()
     more = " ".join(moved(many.replace(alloc * 3, alloc * 4), 4).text().split())
     assert "128 columns are allocated and no more are free" in more
+
+
+REDUCED = [("u32", "min"), ("u32", "max"), ("s32", "min"), ("s32", "max"), ("f32", "max"), ("f32", "min.abs")]
+
+
+@pytest.mark.parametrize("shape", ["32x32b", "16x32bx2"])
+@pytest.mark.parametrize(("type_", "operation"), REDUCED)
+def test_the_least_or_greatest_of_what_is_loaded(shape, type_, operation):
+    split = "4" if "bx2" in shape else ""
+    text = kernel(f"{shape}.x4", f"{shape}.x4", 4, split=split)
+    text = text.replace(
+        f"tcgen05.ld.sync.aligned.{shape}.x4.b32", f"tcgen05.ld.red.sync.aligned.{shape}.x4.{operation}.{type_}"
+    )
+    text = text.replace("%d3}, [%to]", "%d3}, %least, [%to]").replace(".reg .b64", ".reg .b32 %least; .reg .b64")
+    text = text.replace("st.global.u32 [%at+0], %d0;", "st.global.u32 [%at+0], %least;")
+    given = np.random.default_rng(3).integers(-99, 99, (128, 4)).astype({"u": "u4", "s": "i4", "f": "f4"}[type_[0]])
+    layouts = {**traits()}
+    for form in forms("tcgen05.ld.red"):
+        plain = form.key("r")._replace(instruction="tcgen05.ld", type="b32")
+        if plain in layouts:
+            layouts[form.key("r")] = layouts[plain]
+    found = run(text, {"in": given.view("u4"), "out": "u32[128,4]=0"}, block=128, table=layouts)
+    assert found.ok, found
+    of = np.abs(given) if "abs" in operation else given
+    wanted = getattr(np, operation[:3])(of, axis=1)
+    assert np.array_equal(found.outputs["out"][:, 0].view(given.dtype), wanted)
+    assert np.array_equal(found.outputs["out"][:, 1:], given.view("u4")[:, 1:])
+    early = run(
+        text.replace("tcgen05.wait::ld.sync.aligned;", ""),
+        {"in": given.view("u4"), "out": "u32[128,4]=0"},
+        block=128,
+        table=layouts,
+    )
+    assert "race" in {each.kind for each in early.findings}

@@ -322,6 +322,8 @@ def test_a_file_that_claims_a_tile_is_compared_with_it(client, refused):
     assert "lanes are exchanged" in answers[1]["comparisons"][0]["fragments"][0]["words"]
     refused(client.post("/api/diff?warps=2x2", content=sent), 400, "name it, as in m64n64k32")
     refused(client.get("/api/diff", params={"left": "ptx-isa-9.4", **tile}), 400, "name a file that claims some")
+    assert "Only a file claims tiles" in client.get("/compare", params=tile).text
+    assert "Only a file claims tiles" not in client.get("/compare").text
 
 
 @pytest.mark.parametrize("along", ["row", "col"])

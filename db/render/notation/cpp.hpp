@@ -31,9 +31,9 @@
 #endif
 
 #if defined(__HIP__)
-#define LANEMAP_SHUFFLE(x, mask) __shfl_xor(x, mask)
+#define LANEMAP_SHUFFLE(x, mask) @amd@
 #elif defined(__CUDACC__)
-#define LANEMAP_SHUFFLE(x, mask) __shfl_xor_sync(~0u, x, mask)
+#define LANEMAP_SHUFFLE(x, mask) @nvidia@
 #endif
 
 namespace lanemap {

@@ -17,11 +17,13 @@ import numpy as np
 
 from ...errors import LanemapError
 from ...flow.reduction import ALONG, reduction
+from ...isa.vendors import VENDORS
 from ...layout.algebra import Array, NotASumError, as_cases, bits
 from ...layout.fragment import PLACE, Fragment
 from .table import Inverse, RefusedError, Table, Writer, bits_of, inverse, table
 
-_BEFORE = (files(__package__) / "cpp.hpp").read_text("utf-8")
+#: What types need, with the shuffles of the vendors whose names are in it.
+_BEFORE = re.sub("@(.*)@", lambda at: VENDORS[at[1]].shuffle, (files(__package__) / "cpp.hpp").read_text("utf-8"))
 
 
 def joined(fragments: Sequence[Fragment], name: str) -> str | None:

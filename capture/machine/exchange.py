@@ -1,0 +1,150 @@
+"""What lanes of a warp tell each other: shuffles, votes, matches, reductions (9.7.9.8, 9.7.13.9 to 9.7.13.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ...db.isa.instructions import WARP
+from ...db.layout.algebra import Array
+from .launch import Step, Unknown
+from .parse import Both, Function, Statement
+from .schedule import Machine
+from .values import ActiveThreads, unset
+
+
+def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
+    """What an instruction that lanes execute together does; None where it is of another kind."""
+    make = _EXCHANGES.get(instruction.parts[0])
+    return make(machine, instruction, function) if make else None
+
+
+def _shuffle(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """shfl.sync (9.7.10.6)."""
+    kind = instruction.parts[2]
+    target, source, *rest = instruction.operands
+    first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
+    result, value = (machine.register(operand, "b32", function) for operand in (first, source))
+    valid = machine.register(second, "pred", function) if second else None
+    by, clamp = (machine.register(operand, "b32", function) for operand in rest[:2])
+    lane = np.arange(machine.threads) % WARP
+    if instruction.parts[1] != "sync" or kind not in ("up", "down", "bfly", "idx"):
+        raise Unknown(f"{instruction.opcode} is not known")
+
+    def step(group: ActiveThreads) -> None:
+        amount, limit = (by.bits & 31).astype("i8"), (clamp.bits & 31).astype("i8")
+        segment = (clamp.bits >> np.uint32(8) & 31).astype("i8")
+        low = lane & segment
+        high = low | limit & ~segment
+        at = {"up": lane - amount, "down": lane + amount, "bfly": lane ^ amount}.get(kind, low | amount & ~segment)
+        good = at >= high if kind == "up" else at <= high
+        at = np.where(good, at, lane) + np.arange(machine.threads) - lane
+        absent = np.flatnonzero(group.mask & ~group.mask[at])
+        if len(absent):
+            machine.fault("divergence", absent, f"{instruction.opcode} reads from lanes that do not execute it")
+        result.put(value.bits[at], None if value.origin is None else value.origin[at], group)
+        if valid:
+            valid.put(good, None, group)
+
+    return step
+
+
+def _ballot(group: ActiveThreads, true: Array) -> Array:
+    """The lanes of each warp for which something is true, as 32 bits for each thread."""
+    bits = (group.mask & true).reshape(-1, WARP)
+    words = np.packbits(bits, axis=1, bitorder="little").view("u4").ravel()
+    return np.repeat(words, WARP)
+
+
+def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """vote.sync, of the threads that execute it together."""
+    kind = instruction.parts[2]
+    target, source = instruction.operands[:2]
+    result = machine.register(target, "b32" if kind == "ballot" else "pred", function)
+    value, negated = machine.predicate(source, function)
+
+    def step(group: ActiveThreads) -> None:
+        true = value.bits ^ negated
+        yes, no = _ballot(group, true), _ballot(group, ~true)
+        found = {"ballot": yes, "any": yes != 0, "all": no == 0, "uni": (yes == 0) | (no == 0)}[kind]
+        result.put(found, unset([value]) if kind != "ballot" else None, group)
+
+    return step
+
+
+def _active(machine: Machine, instruction: Statement, function: Function) -> Step:
+    result = machine.register(instruction.operands[0], "b32", function)
+    return lambda group: result.put(_ballot(group, group.mask), None, group)
+
+
+def _match(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """match.sync: the lanes that hold the same, or all if all do."""
+    target, source = instruction.operands[:2]
+    first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
+    result, value = machine.register(first, "b32", function), machine.register(source, instruction.type, function)
+    agreed = machine.register(second, "pred", function) if second else None
+    every = instruction.parts[1] == "all"
+
+    def step(group: ActiveThreads) -> None:
+        lanes, mask = value.bits.reshape(-1, WARP), group.mask.reshape(-1, WARP)
+        alike = (lanes[:, :, None] == lanes[:, None, :]) & mask[:, None, :]
+        words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel()
+        if every:
+            whole_ = words == _ballot(group, group.mask)
+            words = np.where(whole_, words, 0).astype("u4")
+            if agreed:
+                agreed.put(whole_, unset([value]), group)
+        result.put(words, None, group)
+
+    return step
+
+
+def _reduce(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """redux.sync, of the threads that execute it together."""
+    operation, type_ = instruction.parts[2], instruction.type
+    result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
+    words = {*instruction.parts}
+    ends = (np.minimum, np.maximum) if "NaN" in words or type_ != "f32" else (np.fmin, np.fmax)
+    reducer = {"add": np.add, "min": ends[0], "max": ends[1], "and": np.bitwise_and, "or": np.bitwise_or}
+    reduce = (reducer | {"xor": np.bitwise_xor})[operation]
+
+    def step(group: ActiveThreads) -> None:
+        numbers = np.abs(value.numbers(type_)) if "abs" in words else value.numbers(type_)
+        found = np.zeros(machine.threads, numbers.dtype)
+        ids = None if value.ids is None else np.zeros(machine.threads, np.int32)
+        for warp in np.unique(np.flatnonzero(group.mask) // WARP):
+            at = np.flatnonzero(group.mask[warp * WARP : (warp + 1) * WARP]) + warp * WARP
+            found[at] = reduce.reduce(numbers[at])
+            if ids is not None and value.ids is not None:
+                one = value.ids[at[:1]]
+                for each in at[1:]:
+                    one = machine.tape.join("add" if operation == "add" else "mix", [one, value.ids[each : each + 1]])
+                ids[at] = one
+        result.put_numbers(type_, found, ids, group)
+
+    return step
+
+
+def _elect(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """elect.sync: the first thread of each warp that executes it."""
+    target = instruction.operands[0]
+    assert isinstance(target, Both)
+    lane, chosen = machine.register(target.first, "b32", function), machine.register(target.second, "pred", function)
+
+    def step(group: ActiveThreads) -> None:
+        first = np.repeat(group.mask.reshape(-1, WARP).argmax(axis=1), WARP)
+        lane.put(first.astype("u4"), None, group)
+        chosen.put(np.arange(machine.threads) % WARP == first, None, group)
+
+    return step
+
+
+_EXCHANGES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
+    "shfl": _shuffle,
+    "vote": _vote,
+    "activemask": _active,
+    "match": _match,
+    "redux": _reduce,
+    "elect": _elect,
+}

@@ -1,0 +1,316 @@
+"""The threads of some blocks: which they are, their registers and memory, and what goes wrong where they reach it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...db.isa.instructions import WARP, WORD
+from ...db.isa.shared import BANKS
+from ...db.layout.algebra import Array
+from ...db.layout.banks import degrees
+from ..values import LINE
+from .accesses import Lanes
+from .launch import Fault, Job, Unknown
+from .memory import LOCAL, SHARED, Memory, Spaces
+from .order import COPIES, OWN, Flights, Order, Race
+from .parse import Function, MemoryOperand, Module, Name, Number, Operand, SourceLine, Statement, Variable, bits_of
+from .values import UNSET, Register
+
+#: Static shared memory begins here: address 0 is none, and sm_90 keeps the first kilobyte.
+_FIRST_SHARED = 1024
+
+#: How often the banks are watched for each instruction, which mostly repeats its pattern.
+_CLOCKED = 16
+
+
+class Threads:
+    """The threads of some blocks, with the program that they run; ``at`` is the present instruction."""
+
+    def __init__(self, job: Job, blocks: Sequence[int]) -> None:
+        module, entry = job.module, job.entry
+        self.launch, self.tape, self.log, self.layouts = job.launch, job.tape, job.log, job.layouts
+        self.blocks, self.typed_arguments = job.blocks, job.typed
+        self.typed: set[tuple[int, str]] = set()  # what has been looked at
+        extent = int(np.prod(self.launch.block))
+        self.per_block = -(-extent // WARP) * WARP
+        self.threads = self.per_block * len(blocks)
+        self.warps = self.threads // WARP
+        self.number = np.arange(self.threads) % self.per_block
+        self.owner = np.arange(self.threads) // self.per_block  # which of the blocks here
+        self.block = np.asarray(blocks)[self.owner]
+        self.launched = self.number < extent
+        self.carry = Register(1, np.zeros(self.threads, bool))
+        self.clocked: Counter[int] = Counter()
+        self.special = self._special()
+        functions = [entry, *(function for function in module.functions.values() if function is not entry)]
+        self.functions = {function.name: function for function in functions}
+        self.symbols: dict[str, int] = dict(job.symbols)
+        self.own: dict[tuple[str, str], int] = {}
+        self.spaces = self._spaces(module, functions, job.globe)
+        size = len(self.spaces.shared.data)
+        self.order, self.lanes = Order(self.warps, self.per_block // WARP, size), Lanes(self.launched, size)
+        self.flights, self.loads = Flights(self.warps, "wgmma"), Flights(self.warps, "tcgen05.wait::ld")
+        self.tensor: Any = None  # the Tensor Memory of the blocks, where they need it
+        self.registers = {
+            (function.name, name): Register.unset(type_, self.threads)
+            for function in functions
+            for name, type_ in function.registers.items()
+        }
+        self.entry_of: dict[str, int] = {}
+        self.program: list[tuple[Statement, Function]] = []
+        for function in functions:
+            self.entry_of[function.name] = len(self.program)
+            self.program += [(instruction, function) for instruction in function.body]
+            self.program.append((Statement(("ret",), (), None, SourceLine(0)), function))
+        self.at = 0
+
+    def _special(self) -> dict[str, Any]:
+        launch, found = self.launch, dict[str, Any]()
+        for axis, name in enumerate("xyz"):
+            below = int(np.prod(launch.block[:axis]))
+            found[f"%tid.{name}"] = self.number // below % launch.block[axis]
+            found[f"%ntid.{name}"] = launch.block[axis]
+            found[f"%ctaid.{name}"] = self.block // int(np.prod(launch.grid[:axis])) % launch.grid[axis]
+            found[f"%nctaid.{name}"] = launch.grid[axis]
+            found |= {f"%cluster_ctaid.{name}": 0, f"%cluster_nctaid.{name}": 1}
+            found |= {f"%clusterid.{name}": found[f"%ctaid.{name}"], f"%nclusterid.{name}": launch.grid[axis]}
+        lane = self.number % WARP
+        found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP, "WARP_SZ": WARP}
+        found |= {"%lanemask_eq": 1 << lane, "%lanemask_lt": (1 << lane) - 1, "%lanemask_le": (2 << lane) - 1}
+        found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%smid": 0, "%nsmid": 1, "%gridid": 0}
+        found |= {
+            "%dynamic_smem_size": launch.shared,
+            "%total_smem_size": launch.shared,
+            "%cluster_ctarank": 0,
+            "%cluster_nctarank": 1,
+        }
+        return found | {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%clock_hi": 0, "%is_explicit_cluster": 0}
+
+    def _spaces(self, module: Module, functions: Sequence[Function], globe: Memory) -> Spaces:
+        """Allocate the variables of shared and local memory, and write the parameters of the entry."""
+        ends = {"shared": _FIRST_SHARED, "local": 16}
+        late: list[str] = []
+
+        def allocate(variable: Variable, function: str | None) -> None:
+            kind = "shared" if variable.space == ".shared" else "local"
+            start = -(-ends[kind] // max(variable.align, 1)) * max(variable.align, 1)
+            if kind == "shared" and not variable.size:
+                late.append(variable.name)  # dynamic shared memory follows all that is static
+                return
+            ends[kind] = start + variable.size
+            if function is None:
+                self.symbols[variable.name] = start
+            else:
+                self.own[function, variable.name] = start
+
+        for variable in module.variables:
+            if variable.space == ".shared":
+                allocate(variable, None)
+        for function in functions:
+            for variable in (*function.parameters, *function.returns, *function.variables):
+                allocate(variable, function.name)
+        dynamic = -(-ends["shared"] // 1024) * 1024 if late else ends["shared"]
+        self.symbols |= dict.fromkeys(late, dynamic)
+        shared = Memory("shared", SHARED, dynamic + self.launch.shared, self.threads // self.per_block, _FIRST_SHARED)
+        local = Memory("local", LOCAL, ends["local"], self.threads)
+        given, start = np.frombuffer(self.launch.parameters, np.uint8), 0
+        for variable in functions[0].parameters:
+            index = np.arange(self.threads) * local.size + self.own[functions[0].name, variable.name]
+            data = np.broadcast_to(given[start : start + variable.size], (self.threads, variable.size))
+            local.store(index, data, None)
+            start += variable.size
+        return Spaces(globe, shared, local)
+
+    # What steps are made of.
+
+    def register(self, operand: Operand, type_: str, function: Function) -> Register:
+        """The register of an operand; for an immediate, a variable or a special register one that is constant."""
+        width = bits_of(type_)
+        match operand:
+            case Name("_"):
+                return Register.unset(type_, self.threads)
+            case Name(name):
+                if found := self.registers.get((function.name, name)):
+                    return found
+                if name in self.special:
+                    every = np.broadcast_to(np.asarray(self.special[name]), (self.threads,))
+                    return Register(width, every.astype(f"i{max(width // 8, 1)}").view(f"u{max(width // 8, 1)}"))
+                return Register.constant(width, self.address_of(name, function), self.threads)
+            case Number(number, kind):
+                if kind == "f64" and type_ in ("f32", "f16", "bf16"):
+                    number = int(np.float32(np.uint64(number & (1 << 64) - 1).view("f8")).view("u4"))
+                if type_ == "pred":
+                    return Register(1, np.full(self.threads, bool(number)))
+                return Register.constant(width, number, self.threads)
+            case MemoryOperand(base, offset) if base is not None:
+                return Register.constant(width, self.address_of(base.name, function) + offset, self.threads)
+        raise Unknown(f"{operand} is no operand of type {type_}")
+
+    def registers_of(self, operands: Sequence[Operand], type_: str, function: Function) -> list[Register]:
+        """The registers of some operands of one type."""
+        return [self.register(operand, type_, function) for operand in operands]
+
+    def predicate(self, operand: Operand, function: Function) -> tuple[Register, bool]:
+        """The register of a predicate, and whether it is negated."""
+        negated = isinstance(operand, Name) and operand.negated
+        plain = operand._replace(negated=False) if isinstance(operand, Name) else operand
+        return self.register(plain, "pred", function), negated
+
+    def address_of(self, name: str, function: Function) -> int:
+        """The address of a variable in its state space, or where a label or a function begins."""
+        if (function.name, name) in self.own:
+            return self.own[function.name, name]
+        if name in function.labels:
+            return self.entry_of[function.name] + function.labels[name]
+        if name in self.symbols:
+            return self.symbols[name]
+        if name in self.entry_of:
+            return self.entry_of[name]
+        raise Unknown(f"{name} is not declared")
+
+    def addresses(self, operand: Operand, function: Function) -> Callable[[], tuple[Array, Array | None]]:
+        """What gives the address of each thread, and its origins."""
+        if not isinstance(operand, MemoryOperand):
+            raise Unknown("an address must stand in brackets")
+        base, offset = operand.base, operand.offset
+        if base is None or (function.name, base.name) not in self.registers:
+            start = offset + (0 if base is None else self.address_of(base.name, function))
+            constant = np.full(self.threads, start, np.int64)
+            return lambda: (constant, None)
+        register = self.registers[function.name, base.name]
+        return lambda: (register.bits.astype(np.int64) + offset, register.origin)
+
+    def warp_names(self, first: Array) -> Array:
+        """The block and the warp in it of some threads, as an array (threads, 2)."""
+        return np.stack([self.block[first], self.number[first] // WARP], axis=1)
+
+    @property
+    def opcode(self) -> str:
+        """The present instruction without operands."""
+        return self.program[self.at][0].opcode
+
+    def fault(self, kind: str, threads: Array, words: str, place: SourceLine | None = None, *, of: str = "") -> None:
+        """Note what goes wrong in some threads, at the present instruction if at no other place."""
+        first, where = int(threads[0]), place or self.program[self.at][0].place
+        fault = Fault(kind, where, words, int(self.block[first]), int(self.number[first]))
+        self.log.fault(fault, len(np.unique(threads)), of)
+
+    def access(
+        self, space: str, address: Array, size: int, threads: Array, *, align: int | None = None
+    ) -> list[tuple[Memory, Array, Array]]:
+        """Where some threads access memory: the indices, and the threads whose access is one that hardware allows."""
+        found = []
+        for memory, at, who in self.spaces.reached(space, address, threads):
+            good = memory.inside(at, size)
+            owner = self.owner if memory is self.spaces.shared else np.arange(self.threads)
+            index = at if memory is self.spaces.globe else at + owner[who] * memory.size
+            if memory is self.spaces.globe and good.any():
+                touched = memory.origin[np.where(good, index, 0)[:, None] + np.array([0, size - 1])]
+                good &= (touched != -3).all(axis=1)
+            if not good.all():
+                wrong = who[~good]
+                self.fault("bounds", wrong, f"{memory.name} memory at {int(at[~good][0]):#x} is out of bounds")
+            off = good & (at % (align or size) != 0)
+            if off.any():
+                words = f"{memory.name} memory at {int(at[off][0]):#x} is not aligned to {align or size} bytes"
+                self.fault("alignment", who[off], words)
+                good &= ~off
+            if memory is self.spaces.shared and size <= LINE and self.clocked[self.at] < _CLOCKED and good.any():
+                self.clocked[self.at] += 1
+                self._banks(at[good], size, who[good])
+            found.append((memory, index[good], who[good]))
+        return found
+
+    def _banks(self, address: Array, size: int, threads: Array) -> None:
+        """Note how many words a bank has to give at once. Lanes that do nothing name what another one does."""
+        instruction = self.program[self.at][0]
+        lanes = min(WARP, BANKS * WORD // 8 // size)
+        nowhere = np.iinfo(np.int64).max
+        of_thread = np.full(self.threads, nowhere)
+        of_thread[threads] = address
+        phases: Array = of_thread.reshape(-1, lanes)
+        least = phases.min(axis=1)[:, None]
+        phases = np.where(phases < nowhere, phases, least)[least[:, 0] < nowhere]
+        degree = int(degrees(phases, size).max())
+        key = instruction.parts[0], str(instruction.place)
+        self.log.conflicts[key] = max(self.log.conflicts.get(key, 1), degree)
+
+    def load(
+        self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: bool = False
+    ) -> tuple[Array, Array]:
+        """What threads read, themselves or by what runs beside them; notes what races with that."""
+        self.reads(memory, index, size, threads, by=by, strong=strong)
+        return memory.load(index, size)
+
+    def reads(
+        self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: bool = False
+    ) -> None:
+        """Note what threads read, and what races with that. Strong accesses of several blocks do not."""
+        if not len(index):
+            return
+        place = index[:, None] + np.arange(size)
+        if memory is self.spaces.shared:
+            lanes = self.lanes.reads(place, threads, self.at, notes=by == OWN)
+            self._races(self.order.reads(index, size, threads, self.at, by) or lanes, threads, "reads what", "writes")
+        elif memory is self.spaces.globe and self.blocks is not None and not strong:
+            race = self.blocks.reads(place, self.block[threads], self.at)
+            self._races(race, threads, "reads what", "writes")
+
+    def store(
+        self,
+        memory: Memory,
+        index: Array,
+        data: Array,
+        origin: Array | None,
+        threads: Array,
+        *,
+        by: int = OWN,
+        strong: bool = False,
+        agent: int = 0,
+        clock: int = 0,
+    ) -> None:
+        """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
+        place = index[:, None] + np.arange(data.shape[1])
+        changed = memory.data[place] != data
+        memory.store(index, data, origin)
+        if not len(index):
+            return
+        race, lost = None, memory.data[place] != data
+        if memory is self.spaces.shared:
+            if lost.any():
+                words = f"{self.program[self.at][0].parts[0]} writes another value where another thread writes at once"
+                self.fault("race", threads[lost.any(axis=1)], words)
+            if by in (OWN, COPIES):
+                groups = self.order.clock[threads // WARP, COPIES] if by == COPIES else None
+                race = self.lanes.writes(place, threads, self.at, changed, groups)
+            race = self.order.writes(index, data.shape[1], threads, self.at, by, agent=agent, clock=clock) or race
+        elif memory is self.spaces.globe and self.blocks is not None and not strong:
+            race = self.blocks.writes(place, self.block[threads], self.at, changed, lost)
+        self._races(race, threads, "writes what", "still uses")
+
+    def _races(self, race: Race | None, threads: Array, does: str, other: str) -> None:
+        if race is not None:
+            own, there = (self.program[at][0] for at in (self.at, race.at))
+            whose = f" in {race.by}" if race.by else ""
+            words = (
+                f"{own.parts[0]} {does} {there.parts[0]} of {there.place}{whose} {other}, and nothing orders the two"
+            )
+            self.fault("race", threads[race.accesses], words)
+
+    def synchronize(
+        self, memory: Memory, index: Array, threads: Array, *, hears: bool = False, tells: bool = False
+    ) -> None:
+        """Threads access places by atomics or strongly, which orders what they do before and after."""
+        if hears:
+            self.lanes.meet(np.isin(np.arange(self.threads), threads), all_lanes=True)
+        if self.blocks is not None and memory is self.spaces.globe:
+            self.blocks.synchronize(index, self.block[threads], hears=hears, tells=tells)
+
+    def unset_address(self, origin: Array | None, threads: Array) -> None:
+        """Note an address that nobody computed."""
+        if origin is not None and (unset := (origin[threads] == UNSET).any(axis=1)).any():
+            self.fault("unset", threads[unset], "an address is uninitialised")
