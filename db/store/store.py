@@ -27,7 +27,7 @@ from . import schema
 from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import MIGRATED, SCHEMA_VERSION, Location
-from .schema import LAYOUT, element, finding, mapping, meta, metadata
+from .schema import LAYOUT, NAMED, element, finding, mapping, member, meta, metadata
 
 Progress = Callable[[Source], object]
 
@@ -84,7 +84,8 @@ def ship(
             if tables:
                 raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
             metadata.create_all(connection, checkfirst=False)
-            connection.execute(sa.text(LAYOUT))
+            for view in (NAMED, LAYOUT):
+                connection.execute(sa.text(view))
         elif not again and _meta_value(connection, "shipped") == shipped:
             return
         new_sources = list(sources())
@@ -248,6 +249,12 @@ def _replace(connection: sa.Connection, new: Source, checked: dict[Hashable, lis
     # Ids ascend in the order of insertion. Returning them would take SQLite a statement for every row.
     columns = schema.fragment.c
     ids = connection.scalars(sa.select(columns.id).where(columns.source_id == source_id).order_by(columns.id)).all()
+    of_family = [
+        (number, shape, cells and mappings[cells.digest])
+        for number, fragment in zip(ids, new.fragments, strict=True)
+        for shape, cells in fragment.members.items()
+    ]
+    _insert(connection, member, of_family)
     findings = []
     for number, fragment in zip(ids, new.fragments, strict=True):
         if fragment not in checked:  # two forms of a document share most of theirs
@@ -262,9 +269,10 @@ def _replace(connection: sa.Connection, new: Source, checked: dict[Hashable, lis
 def _finish(connection: sa.Connection) -> None:
     """Delete unused layouts and instructions, add instructions that only fragments have, and seal the tables."""
     columns = schema.fragment.c
-    named = sa.select(columns.mapping_id).where(columns.mapping_id.is_not(None))
-    lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(named), mapping.c.rows_of.is_not(None))
-    connection.execute(sa.delete(mapping).where(mapping.c.id.not_in(named.union(lent))))
+    numbers = (columns.mapping_id, member.c.mapping_id)
+    named = [sa.select(number).where(number.is_not(None)) for number in numbers]
+    lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(sa.union(*named)), mapping.c.rows_of.is_not(None))
+    connection.execute(sa.delete(mapping).where(mapping.c.id.not_in(sa.union(*named, lent))))
     used = sa.select(columns.citation_id)
     connection.execute(sa.delete(schema.citation).where(schema.citation.c.id.not_in(used)))
     connection.execute(sa.delete(schema.instruction).where(schema.instruction.c.name.not_in(list(INSTRUCTIONS))))
@@ -337,6 +345,8 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     """Store the layouts that are not there yet; returns the ids of all, by digest."""
     ids = {row.digest: row.id for row in connection.execute(sa.select(mapping.c.digest, mapping.c.id))}
     tables = {str(new.digest): new.table for new in fragments if new.has_rows and new.digest not in ids}
+    for new in fragments:
+        tables |= {part.digest: part.array for part in new.members.values() if part and part.digest not in ids}
     if not tables:
         return ids
     shared = _shared(tables)
