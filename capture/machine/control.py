@@ -1,4 +1,4 @@
-"""Where threads go: branches, calls, ends (9.7.12)."""
+"""Where threads go: branches, calls, ends."""
 
 from __future__ import annotations
 

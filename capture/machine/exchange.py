@@ -1,4 +1,4 @@
-"""What lanes of a warp tell each other: shuffles, votes, matches, reductions (9.7.9.8, 9.7.13.9 to 9.7.13.12)."""
+"""What lanes of a warp tell each other: shuffles, votes, matches, reductions."""
 
 from __future__ import annotations
 

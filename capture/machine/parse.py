@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 from typing import NamedTuple
 
@@ -118,7 +119,12 @@ class Statement(NamedTuple):
     @property
     def type(self) -> str:
         """The last part that is a type."""
-        return next((part for part in reversed(self.parts) if _TYPE.fullmatch(part)), "")
+        return _type(self.parts)
+
+
+@cache
+def _type(parts: tuple[str, ...]) -> str:
+    return next((part for part in reversed(parts) if _TYPE.fullmatch(part)), "")
 
 
 @dataclass

@@ -274,13 +274,15 @@ class Threads:
         clock: int = 0,
     ) -> None:
         """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
+        shared, blocks = memory is self.spaces.shared, self.blocks if memory is self.spaces.globe else None
+        if not len(index) or not (shared or blocks is not None):
+            memory.store(index, data, origin)
+            return
         place = index[:, None] + np.arange(data.shape[1])
         changed = memory.data[place] != data
         memory.store(index, data, origin)
-        if not len(index):
-            return
         race, lost = None, memory.data[place] != data
-        if memory is self.spaces.shared:
+        if shared:
             if lost.any():
                 words = f"{self.program[self.at][0].parts[0]} writes another value where another thread writes at once"
                 self.fault("race", threads[lost.any(axis=1)], words)
@@ -288,8 +290,8 @@ class Threads:
                 groups = self.order.clock[threads // WARP, COPIES] if by == COPIES else None
                 race = self.lanes.writes(place, threads, self.at, changed, groups)
             race = self.order.writes(index, data.shape[1], threads, self.at, by, agent=agent, clock=clock) or race
-        elif memory is self.spaces.globe and self.blocks is not None and not strong:
-            race = self.blocks.writes(place, self.block[threads], self.at, changed, lost)
+        elif blocks is not None and not strong:
+            race = blocks.writes(place, self.block[threads], self.at, changed, lost)
         self._races(race, threads, "writes what", "still uses")
 
     def _races(self, race: Race | None, threads: Array, does: str, other: str) -> None:
