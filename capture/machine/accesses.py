@@ -65,8 +65,9 @@ class _Accesses:
             apart = self._late(who, before[0])
             first = np.where(apart, before[0], first)
             last = np.where(~apart & self._late(who, before[1]), before[1], last)
-        # Of those who read a byte at once, the first keeps it as the first, and the last as the last.
-        self.first[place[::-1]] = first[::-1]
+        # Of those who read a byte at once, the first keeps it as the first, and the last as the last. Copies, as numpy
+        # writes views that run backwards from their lowest address.
+        self.first[place[::-1].copy()] = first[::-1].copy()
         self.last[place] = last
         return race
 

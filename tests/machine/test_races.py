@@ -25,7 +25,7 @@ MEETINGS = {
 }
 HEAD = """
 .visible .entry turn(.param .u64 out) {
-.reg .b64 %out, %at; .reg .b32 %t, %s, %o, %v, %d; .reg .pred %p; .shared .align 16 .b8 tile[128];
+.reg .b64 %out, %at; .reg .b32 %t, %s, %o, %v, %d; .reg .pred %p; .shared .align 128 .b8 tile[128];
 ld.param.u64 %out, [out]; mov.u32 %t, %tid.x; mov.u32 %d, tile;
 mad.lo.u32 %s, %t, 4, %d; xor.b32 %o, %s, 4; setp.ge.u32 %p, %t, 16;
 """
@@ -96,13 +96,22 @@ def test_lanes_know_what_those_know_that_they_met():
 
 def test_lanes_that_meet_at_several_places():
     text = "st.shared.u32 [%s], %t; @%p bra HIGH;\nbar.warp.sync -1; bra OVER;\nHIGH: bar.warp.sync -1;\nOVER:"
-    assert not races(text + "ld.shared.u32 %v, [%o];")
+    assert not races(text + "xor.b32 %o, %s, 64; ld.shared.u32 %v, [%o];")  # of a lane that went the other way
+    alone = text.replace("bar.warp.sync -1; bra", "bar.warp.sync 0xffff; bra").replace("sync -1;", "sync 0xffff0000;")
+    assert "race" in races(alone + "xor.b32 %o, %s, 64; ld.shared.u32 %v, [%o];")[0]
+
+
+@pytest.mark.parametrize("lane", [0, 7, 31])
+def test_a_place_that_all_lanes_have_read_is_written_by_one(lane):
+    text = f"@!%p st.shared.u32 [%s], 1; bar.warp.sync -1; ld.shared.u32 %v, [%d]; setp.eq.u32 %p, %t, {lane};"
+    assert "st writes what ld of line" in races(text + "\n@%p st.shared.u32 [%d], 9;")[0]
+    assert not races(text + "\nbar.warp.sync -1; @%p st.shared.u32 [%d], 9;")
 
 
 LANES = 4
 
 
-@examples(60)
+@examples(600)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["reads", "writes", "meet"]), st.integers(1, 2**LANES - 1), st.integers(0, 1)),

@@ -82,3 +82,6 @@ def test_what_is_converted_has_its_numbers():
     halves = loads.replace("cvt.rn.f16.f32 %h0, %f0", "mov.b32 {%h0, %h1}, %f0").replace("cvt.rn.f16.f32 %h1, %f1;", "")
     found = run(CONVERTS.format(loads=halves), given, FORMULA)
     assert said(found) == [f"type: {name} is given as f32, and mma reads it as f16" for name in "AB"]
+    scaled = loads.replace("cvt.rn.f16.f32 %h0, %f0;", "mul.f32 %f0, %f0, 0f40000000; cvt.rn.f16.f32 %h0, %f0;")
+    assert scaled != loads
+    assert not said(run(CONVERTS.format(loads=scaled), given, FORMULA))  # zeros are those of its bits, others are not
