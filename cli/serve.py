@@ -103,7 +103,8 @@ def site(
     """Write the pages of the explorer as files.
 
     Any web host can serve them, and a browser opens them as they are. What needs a server is left out: chains, SQL, and
-    comparing files. A folder that holds anything else is not touched. It needs Jinja (the extra "serve").
+    comparing files. A folder that holds anything else is not touched, and a site of which nothing changed stays. It
+    needs Jinja (the extra "serve").
     """
     try:
         from .web.site import write

@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from ... import Database, Fragment, LanemapError, Survey
+from ... import Database, Fragment, LanemapError, Survey, program_digest
 from ...capture.processes import Processes
 from ...db.store import files
 from .guide import guide
@@ -23,6 +23,9 @@ from .views import Context
 
 #: How many pages a process writes at a time. Pages that follow each other share much of the work.
 _PART = 40
+
+#: The file that says what a site was made of, by which program, and how many pages it has.
+_MADE = "static/made.txt"
 
 #: What is at the address of a page whose place another one takes.
 _MOVED = """<!doctype html>
@@ -37,6 +40,8 @@ _MOVED = """<!doctype html>
 def write(database: Database, folder: Path, progress: Callable[[int, int], object]) -> int:
     """Write all pages into a folder, in the place of those that were written there before.
 
+    Where these are as they were written, of the same database by the same program, they stay.
+
     Args:
         database: what they say.
         folder: nothing, an empty folder, or one that an earlier site was written to.
@@ -48,6 +53,11 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
     Raises:
         LanemapError: the folder holds something else, or it cannot be written.
     """
+    made = f"{program_digest()} {database.digest().hex()}"
+    with suppress(OSError):
+        *before, many = (folder / _MADE).read_text("utf-8").split()
+        if " ".join(before) == made and files.is_whole(folder, "site"):
+            return int(many)
     with files.folder_atomically(folder, "site") as new_folder:
         shutil.copytree(STATIC, new_folder / "static")
         (new_folder / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
@@ -64,6 +74,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
             for _, written in beside.results(range(0, count, _PART)):
                 done += written
                 progress(done, count)
+        (new_folder / _MADE).write_text(f"{made} {count}\n", "utf-8")
         if database.digest() != pages.digest:
             raise LanemapError("the database was changed meanwhile: run lanemap site again")
     return count

@@ -215,6 +215,15 @@ def _refuse_others(folder: Path, path: Path, kind: str) -> None:
                 raise LanemapError(f"{path} holds {part}, which is not as Lanemap wrote it: name another folder")
 
 
+def is_whole(folder: Path, kind: str) -> bool:
+    """Whether a folder holds just the files that Lanemap wrote there, as they were."""
+    digests = _manifest(folder, kind)
+    with suppress(LanemapError):
+        _refuse_others(folder, folder, kind)
+        return bool(digests) and all((folder / name).is_file() for name in digests)
+    return False
+
+
 def _manifest(folder: Path, kind: str) -> dict[str, str]:
     """The digests of the files that Lanemap wrote into a folder, by their paths in it; empty if it wrote none."""
     try:

@@ -138,6 +138,29 @@ def test_products_that_share_a_page_differ_in_their_width_alone(database):
         assert (wide.instruction, wide.type) == (product.instruction, product.type)
 
 
+@pytest.mark.slow
+def test_a_site_of_which_nothing_changed_stays(site, small, tmp_path):
+    """And is written again where a page is gone, or the database has another source."""
+    folder = tmp_path / "public"
+    shutil.copytree(site, folder)
+
+    def written():
+        with lanemap.open(small) as database:
+            seen = []
+            count = pages.write(database, folder, lambda done, _: seen.append(done))
+        assert count > 30
+        return bool(seen)
+
+    assert not written()
+    (folder / "index.html").unlink()
+    assert written()
+    assert (folder / "index.html").read_bytes() == (site / "index.html").read_bytes()
+    with (folder / "static" / "made.txt").open("r+") as made:
+        made.write("0")
+    with pytest.raises(LanemapError, match="not as Lanemap wrote it"):
+        written()
+
+
 def test_the_site_replaces_its_own_files_only(site, tmp_path, run):
     other = tmp_path / "other"
     other.mkdir()
