@@ -88,7 +88,7 @@ def test_any_change_is_read_or_refused_in_words(reader, place, tmp_path):
 
     @given(st.integers(0, 2**64))
     @settings(
-        max_examples=6000 if LONG else 60,
+        max_examples=6000 if LONG else 25,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         database=None,
