@@ -176,7 +176,7 @@ class Compared:
         within = self.within(warps) if warps else np.True_
         moved, most = values.copy(), self.allowed.copy()
         moved.flat[cells] = values.flat[instead]
-        if np.array_equal(moved, values) or (warps and not self.good[~within].all()):
+        if np.array_equal(moved, values):
             return False
         if role == "D":
             found, most.flat[cells] = moved, self.allowed.flat[instead]
