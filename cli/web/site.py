@@ -54,7 +54,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         LanemapError: the folder holds something else, or it cannot be written.
     """
     made = f"{program_digest()} {database.digest().hex()}"
-    with suppress(OSError):
+    with suppress(OSError, ValueError):  # there is none, or it is not as it was written
         *before, many = (folder / _MADE).read_text("utf-8").split()
         if " ".join(before) == made and files.is_whole(folder, "site"):
             return int(many)
