@@ -270,18 +270,14 @@ def fragment(
     status = "imported" if cited.origin else "documented" if formula else "figure-only" if figures else "unstated"
     registers, slots = sizes["registers"], sizes["slots"]
 
-    largest = _largest(section, entry, key) if layout else key
-
-    def in_memory(one: Key) -> Packed | None:
-        return _shared(*(each._replace(type=entry["types"][0]) for each in (one, largest)), str(formula))
-
+    alike = key._replace(type=entry["types"][0])
     cells = None
     if formula is None:
         pass
     elif box(key):
         cells = _written(key._replace(type=entry["types"][0]), formula)
     elif tile(key):
-        cells = in_memory(key)
+        cells = _shared(alike, _largest(section, entry, alike) if layout else alike, formula)
         if cells is None:
             status = "unstated" if layout else IMPOSSIBLE
     else:
@@ -293,7 +289,7 @@ def fragment(
         except LanemapError as error:
             raise LanemapError(f"section {cited.section}, {whole}: {error}") from None
     sizes = {"registers": sizes["registers"], "slots": sizes["slots"], "first_bit": first_bit}
-    held = {member.shape: in_memory(member) for member in members}
+    held = _members(alike, tuple(member.shape for member in members), str(formula))
     return Fragment.of(whole, cells, status, cited, **sizes, members=held)
 
 
@@ -359,6 +355,12 @@ def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
     assert of is not None
     bits = stated(layout, of)
     return packed(shared(key, bits).tobytes()) if len(np.unique(bits)) == bits.size else None
+
+
+@lru_cache(1 << 9)
+def _members(largest: Key, shapes: tuple[str, ...], layout: str) -> Mapping[str, Packed | None]:
+    """The elements of the members of a family, by their shapes."""
+    return {shape: _shared(largest._replace(shape=shape), largest, layout) for shape in shapes}
 
 
 @lru_cache(1 << 9)
