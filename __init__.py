@@ -500,7 +500,7 @@ class Database:
         return [replace(read_file(side), name=str(side))]
 
     def source(self, name: str) -> Source:
-        """A source with all its fragments; ``every`` of one are its members and itself.
+        """A source with all its fragments.
 
         >>> db.source("h200-sm_90a").kind
         'capture'

@@ -11,7 +11,6 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
 from functools import cache, lru_cache
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast
 
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
@@ -59,34 +58,27 @@ class Where(Place, Which):
 ERRATA = "+errata"
 
 #: What a record of the table ``fragment`` has as a Fragment has it.
-_OWN = {field.name for field in fields(Fragment)} - {"elements", "citation", "note", "tiling", "atom", "members"}
+_OWN = [
+    field.name for field in fields(Fragment) if field.name not in ("elements", "citation", "note", "tiling", "atom")
+]
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
-       COALESCE(fragments, 0) AS fragments, COALESCE(without_rows, 0) AS without_rows,
+       (SELECT COUNT(*) FROM fragment WHERE source_id = source.id) AS fragments,
+       (SELECT COUNT(*) FROM fragment WHERE source_id = source.id AND mapping_id IS NULL) AS without_rows,
        (SELECT COUNT(*) FROM finding JOIN fragment ON fragment.id = fragment_id WHERE source_id = source.id) AS findings
-FROM source LEFT JOIN (
-    SELECT source_id, COUNT(*) AS fragments, SUM(CASE WHEN named.mapping_id IS NULL THEN 1 ELSE 0 END) AS without_rows
-    FROM named JOIN fragment ON fragment.id = fragment_id GROUP BY source_id
-) AS counted ON counted.source_id = source.id
-ORDER BY source.id
+FROM source ORDER BY source.id
 """
 
 _FRAGMENTS = """
-SELECT fragment.*, source.name AS source, own.digest, words AS citation,
-       named.shape AS named, held.id AS held, held.digest AS held_digest
-FROM named JOIN fragment ON fragment.id = fragment_id LEFT JOIN source ON source.id = source_id
-LEFT JOIN mapping AS own ON own.id = fragment.mapping_id LEFT JOIN mapping AS held ON held.id = named.mapping_id
+SELECT fragment.*, source.name AS source, digest, words AS citation
+FROM fragment LEFT JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id
 LEFT JOIN citation ON citation.id = citation_id
-WHERE {} ORDER BY fragment.id
+{} ORDER BY fragment.id
 """
 #: Those of a shape by its index, which is not used where the shape may be null.
-_OF_SHAPE = _FRAGMENTS.format("named.shape = :shape")
-_EVERY = _FRAGMENTS.format("member IS NULL")
-_MEMBERS = """
-SELECT fragment_id, shape, mapping_id, digest
-FROM member LEFT JOIN mapping ON mapping.id = mapping_id ORDER BY member.id
-"""
+_OF_SHAPE = _FRAGMENTS.format("WHERE shape = :shape")
+_EVERY = _FRAGMENTS.format("")
 
 _FINDINGS = f"""
 SELECT source.name, {", ".join(Key._fields)}, words
@@ -94,8 +86,8 @@ FROM finding JOIN fragment ON fragment.id = fragment_id JOIN source ON source.id
 """  # noqa: S608 - the columns of keys
 
 _NAMES = """
-SELECT DISTINCT instruction, named.shape, type, role FROM named JOIN fragment ON fragment.id = fragment_id
-WHERE CAST(:shape AS TEXT) IS NULL OR named.shape = LOWER(:shape)
+SELECT DISTINCT instruction, shape, type, role FROM fragment
+WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape)
 """
 
 
@@ -219,29 +211,23 @@ def findings(reader: Reader, *queries: Query) -> Rows:
     return Rows(("source", *Key._fields, "section", "finding"), records)
 
 
-def fragments(reader: Reader, *queries: Query, families: bool = False) -> list[Fragment]:
+def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """The fragments that match any of the queries, in the order of their sources. Elements are read on demand.
 
     Those of ``best``, the default source, are the best evidence of each, see ``choose``: of what a vendor's document
     has, or if it has nothing that matches, of what any source has.
 
-    Args:
-        reader: where to look.
-        queries: what to look for.
-        families: leave the members of a fragment in it, unless a query names their shape.
-
     Raises:
         LanemapError: a query matches none; the message names the unknown part, and what there is.
     """
     with reader.snapshot():
-        found: dict[tuple[int, str], Fragment] = {}
+        found: dict[int, Fragment] = {}
         for query in queries:
-            found |= {(number, one.shape): one for number, one in _found(reader, query).items()}
-        of_each = [found[number] for number in sorted(found, key=itemgetter(0))]
-        return of_each if families else [one for fragment in of_each for one in fragment.every]
+            found |= _found(reader, query)
+        return [found[number] for number in sorted(found)]
 
 
-def read_fragments(reader: Reader, *queries: Query, families: bool = False) -> list[Fragment]:
+def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """The same, with the elements of all of them read in one statement.
 
     Raises:
@@ -249,7 +235,7 @@ def read_fragments(reader: Reader, *queries: Query, families: bool = False) -> l
     """
     with reader.snapshot():
         reader.verify(rows=False)
-        found = fragments(reader, *queries, families=families)
+        found = fragments(reader, *queries)
         stored = [vars(fragment)["_stored"] for fragment in found if fragment.has_rows]
         unread = {packed.mapping: packed for packed in stored if "data" not in vars(packed)}
         for mapping, elements in reader.packed(unread).items():
@@ -331,27 +317,19 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
         if shape is None:
             reader.verify(rows=False)
             records = reader.select(_EVERY, {}).records()
-            members = grouped(reader.select(_MEMBERS, {}).rows, itemgetter(0))
         else:
             records = reader.select(_OF_SHAPE, {"shape": printable}).records()
             _verify(reader, shape, records)
-            named = (
-                itemgetter("id", "named", "held", "held_digest")(one) for one in records if one["named"] != one["shape"]
-            )
-            members = grouped(named, itemgetter(0))
         digests = {record["mapping_id"]: record["digest"] for record in records}
-        digests |= {number: digest for group in members.values() for _, _, number, digest in group}
         packed = {number: digest and Packed(digest, number, elements) for number, digest in digests.items()}
-        whole = {
+        return {
             record["id"]: Fragment(
                 **{name: record[name] for name in _OWN},
                 elements=packed[record["mapping_id"]],  # type: ignore[arg-type] # the attribute unpacks it
                 citation=_citation(record["citation"]),
-                members={named: packed[held] for _, named, held, _ in members.get(record["id"], ())},
             )
             for record in records
         }
-        return {number: one.member(shape) if shape and shape in one.members else one for number, one in whole.items()}
 
     def elements(mapping: int) -> bytes:
         return reader.packed([mapping])[mapping]
@@ -362,7 +340,7 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
 def _verify(reader: Reader, shape: str, records: Sequence[Mapping[str, Any]]) -> None:
     """Refuse records of the fragments of a shape that are not as they were written, or not all of them."""
     meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
-    seals = seals_of_shapes((record["named"], record["seal"], record["held_digest"]) for record in records)
+    seals = seals_of_shapes((record["shape"], record["seal"]) for record in records)
     try:
         expected = {name: own for name, own in json.loads(meta[SHAPES]).items() if name == shape}
     except (KeyError, ValueError, AttributeError):
@@ -566,8 +544,7 @@ def one_operand(reader: Reader, query: Query) -> Fragments:
         roles = [role for role in instruction(named[0].instruction).axes if role in held]
         raise LanemapError(f"say which role of {query.title}: {', '.join(roles)}")
     with reader.snapshot():
-        found = _found(reader, query, dense=True).values()
-        return Fragments(query, [one for fragment in found for one in fragment.every])
+        return Fragments(query, _found(reader, query, dense=True).values())
 
 
 def expect_one(query: Query, named: Iterable[object], *attributes: str) -> None:
