@@ -104,7 +104,7 @@ def test_any_change_is_read_or_refused_in_words(reader, place, tmp_path):
             raise
 
     run()
-    assert len(seen) > 3
+    assert len(seen) > (3 if LONG else 2)
 
 
 @pytest.mark.few(4)
