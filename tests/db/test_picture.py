@@ -18,7 +18,7 @@ from lanemap.db.render.facts import heading
 from lanemap.db.render.picture import compose
 from lanemap.db.render.picture.formats import FORMATS, format_of, table
 from lanemap.db.render.picture.grid import PLAIN, Cell, Grid, View, by_bank, by_element, by_lane
-from lanemap.db.render.picture.runs import repeat
+from lanemap.db.render.picture.runs import Run, joined_columns, joined_rows, repeat, single
 
 from ..modes import one_of_each
 from ..shared_memory import SPANS, memory
@@ -456,3 +456,45 @@ def test_banks_hold_what_a_model_of_memory_has_there(database, mode, name, major
 
 def _upto(span):
     return span[0], span[1] + 1
+
+
+@pytest.mark.parametrize(
+    ("step", "spans"),
+    [
+        ((1, 0, 1), [(0, 2)]),  # slots hold columns one by one
+        ((1, 0, 0), [(0, 2)]),  # all hold one cell
+        ((1, 1, 0), [(0, 2)]),  # rows one by one
+        ((1, 2, 0), single(3)),
+        ((1, 1, 1), single(3)),
+        ((1, 0, 2), single(3)),
+        ((0, 0, 0), [(0, 2)]),  # one element of a window
+        ((2, 0, 1), single(3)),
+    ],
+)
+def test_columns_are_joined_where_slots_hold_them_in_one_direction(step, spans):
+    slot, row, col = step
+    line = [[(5, 2, slot * at, 3 + row * at, 4 + col * at, 4 + col * at, 1)] for at in range(3)]
+    assert joined_columns([[line]]) == spans
+    assert joined_columns([[line], [[[], [], []]]]) == spans, "beside what is empty"
+    assert joined_columns([[line, [[], line[1], []]]]) == single(3), "beside what does not go on"
+    if len(spans) == 1:
+        assert Run.of(line[0][0], line[-1][0]).slots == (0, 2 * slot)
+        assert joined_columns([[line]], [0, 0, 1]) == [(0, 1), (2, 2)]
+
+
+def test_rows_are_joined_where_no_columns_are():
+    """Rows hold the same slots of a lane, which go on along each."""
+    table = [[[(0, 0, 2 * row + col, row, col, col, 1)] for col in range(2)] for row in range(2)]
+    columns = joined_columns([table])
+    assert columns == [(0, 1)]
+    assert joined_rows([table], [columns]) == single(2)
+    down = [[[(0, col, row, row, col, col, 1)] for col in range(2)] for row in range(2)]
+    assert joined_rows([down], [single(2)]) == [(0, 1)]
+    across = [[[(0, col, row, 0, 2 * col + row, 2 * col + row, 1)] for col in range(2)] for row in range(2)]
+    assert joined_rows([across, down], [[(0, 1)], single(2)]) == single(2), "where columns of another are joined"
+
+
+def test_a_cell_says_where_a_window_opens_and_closes():
+    cells = [Cell("0", []), Cell("1", [], opens=True), Cell("2", [], closes=True), Cell("3", [], walls=(True, False))]
+    shown = table(Grid("", "", ["0"] * 4, [("0", cells)]), {}, "")
+    assert re.findall(r"<td([^>]*)>\d", shown) == ["", " class=opens", " class=closes", " class=left"]
