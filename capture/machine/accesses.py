@@ -7,6 +7,7 @@ behind a fence, and another has it by reading the same place with an atomic or a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 
 import numpy as np
@@ -19,7 +20,7 @@ from .order import Race
 _TIME, _BY = 39, 18
 
 
-class _Accesses:
+class _Accesses(ABC):
     """The last write of each byte, and two of its last reads, by different ones where there are several."""
 
     def __init__(self, size: int) -> None:
@@ -29,13 +30,13 @@ class _Accesses:
         """The first access that not all know who may race with those."""
         return np.ones_like(who)
 
+    @abstractmethod
     def _unseen(self, who: Array, by: Array, time: Array) -> Array:
         """Whether those do not know what others did at a time."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _name(self, who: int) -> str:
         """What one of those is called."""
-        raise NotImplementedError
 
     def _late(self, who: Array, accesses: Array) -> Array:
         """Which of some accesses (n, bytes) are of others, who have not met those of ``who`` since."""
