@@ -188,6 +188,17 @@ def test_there_may_be_more_tasks_than_a_pipe_holds():
 
 
 @pytest.mark.timeout(60)
+def test_what_a_process_did_before_it_ended_is_not_done_again():
+    mine = os.getpid()
+
+    def do(two, task):
+        return two * task if task != 5 or os.getpid() == mine else os._exit(3)
+
+    with processes.Processes(lambda: nullcontext(2), do, 1) as beside:
+        assert [*beside.results(range(9))] == [(task, 2 * task) for task in range(9)]
+
+
+@pytest.mark.timeout(60)
 def test_nobody_waits_for_what_the_others_close():
     @contextmanager
     def opened():
