@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def open_gpu(number: int, ptxas: str | None, process: int) -> "AbstractContextManager[Gpu]":
-    """GPU ``number`` with a context of its own in the process of that number, and in others with the primary one.
+    """GPU ``number``: in ``process`` with a context of its own, in processes forked from it with the primary context.
 
-    Nobody else has that in a process forked for measuring. It is begun at once, and waited for on entering.
+    A forked process has the primary context for itself. The driver begins to make it at once; entering waits for it.
     """
     forked = os.getpid() != process
     return _opened(number, ptxas, forked, _prepare(number) if forked else lambda: None)

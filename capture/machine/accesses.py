@@ -27,7 +27,7 @@ class _Accesses(ABC):
         self.writer, self.first, self.last = (np.zeros(size, np.int64) for _ in range(3))
 
     def _settled(self, who: Array) -> Array:
-        """The first access that not all know who may race with those."""
+        """The number from which on some of those who may race do not know of an access."""
         return np.ones_like(who)
 
     @abstractmethod

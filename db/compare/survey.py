@@ -127,9 +127,9 @@ class Survey:
 
     @cached_property
     def represented(self) -> Mapping[Key, Key]:
-        """The operand of which all is said that there is to say of each other one.
+        """For each operand that says no more than another, that other one.
 
-        It is the widest, and of several types in the same places, of which the same is known, the first.
+        It is the widest, and where several types lie in the same places and the same is known of them, the first.
         """
 
         def alike(key: Key) -> tuple[object, ...]:
