@@ -249,7 +249,7 @@ class Database:
 
         return self.reader.kept(("fragment", repr((shape, type, role, which))), read)
 
-    def operand(self, query: Query | str, *, rows: bool = True) -> Fragments:
+    def operand(self, query: Query | str, *, rows: bool = True, **which: Unpack[Which]) -> Fragments:
         """The fragments of one operand: several where a major, a selector or qualifiers tell them apart.
 
             >>> [each.major for each in db.operand("m8n8k4 f16 A")]
@@ -257,10 +257,13 @@ class Database:
 
         They have elements, unless ``rows`` is false: then figure-only ones will do. ``rows(row=9, col=3)``
         are their elements in a place, and ``remarks`` say how they differ from what was asked for.
+
+        Here and elsewhere what the words do not say may follow them, as in ``tile="m64n64", warps="2x2"``: see
+        ``Which``.
         """
         look_up = lookup.operand_with_rows if rows else lookup.one_operand
         with self.reader.snapshot():
-            return look_up(self.reader, _query(query))
+            return look_up(self.reader, _query(query, **which))
 
     def matching(self, *queries: Query) -> Sequence[Fragment]:
         """The fragments that match any of the queries, each of which must match some.
@@ -270,13 +273,13 @@ class Database:
         """
         return lookup.fragments(self.reader, *queries)
 
-    def prefer_dense(self, query: Query | str) -> Query:
+    def prefer_dense(self, query: Query | str, **which: Unpack[Which]) -> Query:
         """The same query of the one instruction that it means: of a dense and a sparse one, the dense one.
 
         >>> db.prefer_dense("m16n8k16 bf16").instruction
         'mma'
         """
-        query = _query(query)
+        query = _query(query, **which)
         matching = lookup.prefer_dense(query, lookup.fragments(self.reader, query))
         return replace(query, instruction=matching[0].instruction)
 
@@ -343,7 +346,7 @@ class Database:
         """
         return self.select(query, seconds=seconds, rows=rows).frame()
 
-    def show(self, query: Query | str) -> Summary | Fragments:
+    def show(self, query: Query | str, **which: Unpack[Which]) -> Summary | Fragments:
         """What ``lanemap show`` says: of an instruction its forms and operands, of an operand its layout, drawn.
 
             >>> db.show("HMMA.16816.F32.BF16").title
@@ -353,7 +356,7 @@ class Database:
 
         An operand is there also where its source is figure-only; ``text(by="lane")`` draws its register file.
         """
-        query = _query(query)
+        query = _query(query, **which)
         if query.parameters()["role"] is not None:
             return self.operand(query, rows=False)
         from .db.compare.summary import instruction_summary
@@ -673,12 +676,14 @@ class Database:
         with self.reader.snapshot():
             return terms(self.reader, _query(operand), whole("row", row) or 0, whole("col", col) or 0)
 
-    def reduce(self, operand: Query | str, along: str = "row") -> Reduction:
+    def reduce(self, operand: Query | str, along: str = "row", **which: Unpack[Which]) -> Reduction:
         """Which lanes and registers share a row, or with ``along="col"`` a column, and how they reduce it.
 
             >>> found = db.reduce("m16n8k16 f32 D")
             >>> found.values, found.masks
             (((0, 1), (2, 3)), (1, 2))
+            >>> db.reduce("m16n8k16 f32 D", tile="m64n64", warps="2x2").verdict
+            '2 shuffles of each of 4 rows, then shared memory between warps'
 
         Each lane combines its elements of each of ``values``, and then each value with that of the lane that differs by
         each of ``masks``. ``warps`` are those that share a row, which only shared memory brings together. Where no
@@ -686,7 +691,7 @@ class Database:
         """
         from .db.flow.reduction import ALONG, reduction
 
-        fragments = self.operand(operand)
+        fragments = self.operand(operand, **which)
         if along not in ALONG:
             raise LanemapError(f"{along!r} is neither row nor col: say which becomes one value", "along")
         found = reduction(fragments.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0], along)
@@ -694,7 +699,7 @@ class Database:
 
     def blame(
         self,
-        instruction: Query | str,
+        operand: Query | str,
         actual: ArrayLike,
         *,
         a: ArrayLike | None = None,
@@ -705,6 +710,7 @@ class Database:
         sfb: ArrayLike | None = None,
         expected: ArrayLike | None = None,
         accumulator: str | None = None,
+        **which: Unpack[Which],
     ) -> Blame:
         """Which single exchange of registers, lanes, slots, rows and so on, transposition or offset explains a wrong D.
 
@@ -713,19 +719,22 @@ class Database:
             >>> held = np.block([[a[:8, :8], a[8:, :8]], [a[:8, 8:], a[8:, 8:]]])
             >>> db.blame("m16n8k16 f16", held @ b, a=a, b=b).causes[0].words
             'registers 1 and 2 of A were exchanged'
+            >>> both, swapped = np.concatenate([a, held]), np.concatenate([held, a])
+            >>> db.blame("m16n8k16 f16", swapped @ b, a=both, b=b, tile="m32n8", warps="2x1").causes[0].words
+            'warps 0 and 1 of A were exchanged'
 
-        ``actual`` is the D that came out, and ``expected`` what it should be, where that is not A x B + C. Arrays have
-        the rows and columns of their operands, after the computations where there are several. Integers stand for
-        themselves; unsigned ones of an operand of a floating-point type are its bits, as uint16 for bf16. A sparse A
-        has what is stored of it, and ``e`` the index of each stored element in its chunk, 0 to 3 of four columns.
-        ``accumulator`` is the type of C and D, by default that of ``actual``, or the widest. Integers are compared
-        exactly, other numbers as exactly as their types allow.
+        ``operand`` names the instruction, as for ``terms``. ``actual`` is the D that came out, and ``expected`` what it
+        should be, where that is not A x B + C. Arrays have the rows and columns of their operands, after the
+        computations where there are several. Integers stand for themselves; unsigned ones of an operand of a
+        floating-point type are its bits, as uint16 for bf16. A sparse A has what is stored of it, and ``e`` the index
+        of each stored element in its chunk, 0 to 3 of four columns. ``accumulator`` is the type of C and D, by default
+        that of ``actual``, or the widest. Integers are compared exactly, other numbers as exactly as their types allow.
         """
         from .db.flow.blame import blame
 
         given = {"A": a, "B": b, "C": c, "E": e, "SFA": sfa, "SFB": sfb}
         with self.reader.snapshot():
-            return blame(self.reader, _query(instruction), given, actual, expected, accumulator)
+            return blame(self.reader, _query(operand, **which), given, actual, expected, accumulator)
 
     def draw(
         self,
@@ -768,6 +777,7 @@ class Database:
         *,
         format: str | None = None,
         query: Query | str | Sequence[Query | str] = (),
+        **which: Unpack[Which],
     ) -> Export:
         """Write layouts as a table, or in another toolchain's notation.
 
@@ -784,6 +794,7 @@ class Database:
                 by the ending of ``output``.
             query: one or several. Default: all. Unless it names a source, or ``all``, it is what look-ups answer.
                 Words, such as ``"m16n8k16 bf16 B"``, mean the dense instruction where there is one.
+            which: what they do not say, as in ``tile="m64n64"``.
         """
         from .db.render.notation import NOTATIONS, Export, export
         from .db.store.files import opened
@@ -796,7 +807,7 @@ class Database:
         requests = one_or_several(query) or [Query()]
         # What may not be written is refused before anything is read.
         with opened(BytesIO() if output is None or form == "dataset" else output) as file, self.reader.snapshot():
-            queries = [self.prefer_dense(item) if isinstance(item, str) else _query(item) for item in requests]
+            queries = [(self.prefer_dense if isinstance(item, str) else _query)(item, **which) for item in requests]
             every = lookup.read_fragments(self.reader, *queries)
             selected = lookup.with_rows(self.reader, every)
             if form in NOTATIONS:
@@ -1227,8 +1238,8 @@ def _cpp(answer: Told) -> str:
 Told.cpp = _cpp
 
 
-def _query(operand: Query | str) -> Query:
-    query = _parsed(operand)
+def _query(operand: Query | str, **which: Unpack[Which]) -> Query:
+    query = _parsed(operand, **which)
     return query if query.source is not None else replace(query, source=DEFAULT_SOURCE)
 
 
@@ -1239,11 +1250,13 @@ def _sparse(operand: Query | str, selector: int | None, source: str | None) -> Q
     return replace(query, role=None, selector=selector, source=query.source if source is None else source)
 
 
-def _parsed(operand: Query | str) -> Query:
-    query = Query.parse(operand) if isinstance(operand, str) else operand
-    if not isinstance(query, Query):
+def _parsed(operand: Query | str, **which: Unpack[Which]) -> Query:
+    names.expect_names(which, Which.__annotations__)
+    if isinstance(operand, str):
+        return Query.parse(operand, **which)
+    if not isinstance(operand, Query):
         raise LanemapError(f"{operand!r} names no operand: write it like 'm16n8k16 f32 D'")
-    return query
+    return replace(operand, **which)
 
 
 def _extents(name: str, given: int | Sequence[int]) -> tuple[int, int, int]:

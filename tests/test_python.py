@@ -250,11 +250,15 @@ def test_an_argument_of_a_wrong_type_is_refused_in_words(database, call, words):
         ("fragment", {"majro": "row"}, "'major'"),
         ("draw", {"sourec": "all"}, "'source'"),
         ("fragment", {"row": 1}, " or ".join(map(repr, lanemap.Which.__annotations__))),
+        *((call, {"tlie": "m64n64"}, "'tile'") for call in ("operand", "show", "reduce", "blame", "export")),
     ],
 )
 def test_a_mistyped_keyword_is_named_with_the_right_one(database, call, given, meant):
+    words = {"find": ("m16n8k16", "f16", "A"), "export": (None,), "blame": ("m16n8k16", None)}
+    words |= {"fragment": words["find"], "draw": words["find"]}
+    given = given | ({"format": "cute"} if call == "export" else {})
     with pytest.raises(lanemap.LanemapError) as error:
-        getattr(database, call)("m16n8k16", "f16", "A", **given)
+        getattr(database, call)(*words.get(call, ("m16n8k16 f16 A",)), **given)
     assert str(error.value) == f"there is no argument {next(iter(given))!r}: did you mean {meant}?"
 
 

@@ -149,7 +149,7 @@ def test_what_is_found_of_a_tile(database):
 
 @pytest.mark.parametrize("role", "ABD")
 def test_threads_are_found_by_thread_by_warp_and_by_lane(database, role):
-    fragments = database.operand(lanemap.Query.parse(f"m16n8k16 f16 {role}", tile="m32n32k32", warps="2x2"))
+    fragments = database.operand(f"m16n8k16 f16 {role}", tile="m32n32k32", warps="2x2")
     every = fragments.rows().records()
     assert [each["thread"] for each in every] == [each["warp"] * 32 + each["lane"] for each in every]
     for place in (
@@ -178,7 +178,7 @@ def test_repetitions_are_those_of_the_pieces(database):
 
 def test_pieces_begin_where_their_registers_say(database):
     tiling = Tiling("m64n64", (2, 2), "nn")
-    (fragment,) = database.operand(lanemap.Query.parse("m16n8k16 f16 D", tile="m64n64", warps="2x2", order="nn"))
+    (fragment,) = database.operand("m16n8k16 f16 D", tile="m64n64", warps="2x2", order="nn")
     table = fragment.table
     for piece in pieces(tiling, "m16n8k16", "mn", (16, 8)):
         its = table[(table["lane"] // 32 == piece.warp) & (table["reg"] // 2 == piece.number)]
@@ -204,10 +204,10 @@ def test_sparse_and_scaled_operands_repeat(database, name):
     which = {"instruction": instruction} | (
         {"qualifiers": "scale_vec::1X.byte_id::0.thread_id::0"} if name == "SFA" else {}
     )
-    atoms = database.operand(lanemap.Query.parse(f"{shape} {type_} {name}", **which))
+    atoms = database.operand(f"{shape} {type_} {name}", **which)
     for atom, fragment in zip(
         atoms,
-        database.operand(lanemap.Query.parse(f"{shape} {type_} {name}", tile="m64k64", warps="2x1", **which)),
+        database.operand(f"{shape} {type_} {name}", tile="m64k64", warps="2x1", **which),
         strict=True,
     ):
         assert not check(fragment)
@@ -245,7 +245,7 @@ def test_sparse_and_scaled_operands_repeat(database, name):
 )
 def test_what_no_tile_is_says_what_would_be_right(database, operand, which, words):
     with pytest.raises(lanemap.LanemapError, match=words):
-        database.operand(lanemap.Query.parse(operand, **which))
+        database.operand(operand, **which)
 
 
 @pytest.mark.slow
@@ -287,3 +287,24 @@ def test_thick_lines_are_between_warps(database):
     assert [sum(wall[at] for wall in walls) for at in (0, 1)] == [3 * 32, 16]
     alone = database.draw("m16n8k16", "f16", "D")
     assert not any(any(box.cell.walls) for box in alone.body.boxes)
+
+
+def test_every_method_takes_a_tile_by_its_arguments(database):
+    """As in a query that names the same."""
+    tile = {"tile": "m64n32k32", "warps": "2x2", "order": "nkn", "contiguous": True}
+    operand = "m16n8k16 f32 D"
+    query = lanemap.Query.parse(operand, **tile)
+    for asked in (operand, lanemap.Query.parse(operand)):
+        assert database.prefer_dense(asked, **tile) == database.prefer_dense(query)
+        for method in (database.operand, database.show):
+            assert method(asked, **tile)[0].packed == database.operand(query)[0].packed
+            assert method(asked, **tile)[0].tiling == Tiling("m64n32k32", (2, 2), "nkn", contiguous=True)
+    reduced, wanted = database.reduce(operand, "col", **tile), database.reduce(query, "col")
+    assert (reduced.warps, reduced.values) == (wanted.warps, wanted.values)
+    assert reduced.warps
+    for queries in (operand, [operand, "m16n8k16 f16 A"]):
+        exported = database.export(format="cute", query=queries, **tile).text
+        assert exported.count("_m64n32k32_2x2_nkn_contiguous = ") == (1 if queries == operand else 2)
+    a, b = (np.random.default_rng(0).integers(-8, 8, shape) for shape in ((64, 32), (32, 32)))
+    causes = database.blame("m16n8k16 f16", np.roll(a, 16, axis=1) @ b, a=a, b=b, **tile).causes
+    assert "instructions of A that differ in bit 0 were exchanged" in [cause.words for cause in causes]

@@ -14,7 +14,7 @@ from ..modes import LONG
 
 
 def tile(database, operand, **which):
-    (fragment,) = database.operand(lanemap.Query.parse(operand, **which))
+    (fragment,) = database.operand(operand, **which)
     return fragment
 
 
