@@ -852,8 +852,8 @@ class Database:
             entry: the kernel, where the text has several.
             source: whose layouts tensor instructions have; by default ``best``.
             seed: where the random integers begin that arrays without values hold.
-            save: what to call the source that is stored of it: what A and B of every ``mma`` hold. Where executions
-                contradict each other there are several, as in ``gemm:mma 3 warp 0``. It judges nothing.
+            save: what to call the source that is stored of it: what the operands of every ``mma`` hold. Where
+                executions contradict each other there are several, as in ``gemm:mma 3 warp 0``. It judges nothing.
             files: whether the kernel and its arguments may name files.
             progress: called with how many blocks have ended, of how many.
         """
@@ -1030,7 +1030,7 @@ class Database:
         return imports
 
     def _run_kernel(self, kernel: Any, how: Any) -> tuple[Sequence[Sequence[Fragment]], Sequence[str]]:
-        """What A and B of a library's kernel hold, by execution, and what is wrong with it. See ``trace``."""
+        """What the operands of a library's kernel hold, by execution, and what is wrong with it. See ``trace``."""
         args = {name: str(value) for name, value in how.args.items()}
         found = self.trace(
             kernel.ptx, args, how.product, block=kernel.block, shared=kernel.shared, grid=how.grid, files=False

@@ -21,7 +21,7 @@ from ...db.layout.fragment import Fragment
 from ...db.text import counted
 from .arguments import Argument
 from .labels import ANY, Labelling, Labels
-from .operands import Contraction, Diagnostic, HeldOperand
+from .operands import Contraction, Diagnostic, HeldOperand, described
 from .product import Factor, Formula
 from .values import Execution, Tape
 
@@ -36,8 +36,9 @@ class Judge(Labelling):
         steps: Sequence[Formula],
         extents: Mapping[str, int],
         chosen: Mapping[str, Array] = MappingProxyType({}),
+        stored: Array | None = None,
     ) -> None:
-        super().__init__(tape, arguments, steps, extents, chosen)
+        super().__init__(tape, arguments, steps, extents, chosen, stored)
         self.faulty: dict[tuple[str, str], list[Any]] = {}
         for number, event in enumerate(self.tape.events):
             at = slice(self.tape.starts[number], self.tape.starts[number + 1])
@@ -146,27 +147,26 @@ class Judge(Labelling):
         return self.executions[number - 1].layouts[role].fragment
 
     def fragment(self, role: str, number: int, warp: int) -> Fragment:
-        """What A or B of an execution of a warp holds, by the rows and columns that should hold it.
+        """What an operand of an execution of a warp holds, by the rows and columns that should hold it.
+
+        Of D that is what its sums are stored as.
 
         Raises:
             LanemapError: there is no such operand, or it holds elements of other tiles, or what cannot be followed.
         """
         products = self.executions
-        if (
-            role not in ("A", "B")
-            or not 1 <= number <= len(products)
-            or not 0 <= warp < len(products[number - 1].warps)
-        ):
-            raise LanemapError(
-                f"{role} of mma {number}, warp {warp}: name A or B, and one of {len(products)} executions"
-            )
+        roles = _roles(products[number - 1]) if 1 <= number <= len(products) else []
+        if role not in roles or not 0 <= warp < len(products[number - 1].warps):
+            words = f"name {', '.join(roles or 'ABCD')}, and one of {len(products)} executions"
+            raise LanemapError(f"{role} of mma {number}, warp {warp}: {words}")
         found = self._held(products[number - 1])(role, warp)
         if found is None:
-            raise LanemapError(f"{role} of mma {number}, warp {warp}, does not hold the elements of one tile")
+            words = "does not hold the elements of one tile, or none that can be followed"
+            raise LanemapError(f"{role} of mma {number}, warp {warp}, {words}")
         return found
 
     def held(self) -> Iterator[tuple[int, int, list[Fragment]]]:
-        """What A and B of each execution hold that are of one tile, with its number and the warp.
+        """What operands of each execution hold that are of one tile, with its number and the warp.
 
         What an instruction holds alike in several executions comes once.
         """
@@ -174,7 +174,7 @@ class Judge(Labelling):
         for number, event in enumerate(self.executions, 1):
             hold = self._held(event)
             for warp in range(len(event.warps)):
-                fragments = [held for held in (hold("A", warp), hold("B", warp)) if held is not None]
+                fragments = [held for role in _roles(event) if (held := hold(role, warp)) is not None]
                 alike = event.place.line, *(held.digest for held in fragments)
                 if fragments and alike not in known:
                     known.add(alike)
@@ -182,7 +182,7 @@ class Judge(Labelling):
 
     def _held(self, event: Execution) -> Callable[[str, int], Fragment | None]:
         """A function that makes a fragment of an operand of a warp, where it is of one tile."""
-        sides = {role: HeldOperand(self, event, role) for role in "AB"}
+        sides = {role: HeldOperand(self, event, role) for role in _roles(event)}
         a, b = sides["A"], sides["B"]
         pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
         depths: dict[str, tuple[Array, Array]] = {}
@@ -191,17 +191,40 @@ class Judge(Labelling):
                 side.follow(factor, pair)
                 depths[partner] = side.consistent(), side.depth_first()
         else:
-            for side in sides.values():
+            for side in (a, b):
                 if side.array != ANY:
                     self._follow_alone(side, last=True)
+        followed = {
+            role
+            for role, side in sides.items()
+            if side.array != ANY and (role in "AB" or (pair is not None and side.accumulates(pair)))
+        }
+
+        def meant(role: str, warp: int) -> tuple[Array, Array]:
+            usable, depth = depths.get(role, ([False] * len(event.warps), None))
+            return sides[role].meant(warp, depth[warp] if depth is not None and usable[warp] else None)
 
         def fragment(role: str, warp: int) -> Fragment | None:
-            usable, depth = depths.get(role, ([False] * len(event.warps), None))
-            meant = depth[warp] if depth is not None and usable[warp] else None
-            side = sides[role]
-            return None if side.array == ANY else side.relative(warp, *side.meant(warp, meant))
+            if role not in followed:
+                return None
+            rows, columns = meant(role, warp) if role in "AB" else (meant("A", warp)[0], meant("B", warp)[0])
+            return sides[role].relative(warp, rows, columns)
 
         return fragment
+
+    def stored_as(self, origin: int) -> tuple[tuple[str, int, int] | None, str]:
+        """The D that a sum was computed in last, and in words how that is stored, where all of it is of one tile."""
+        while origin >= self.tape.starts[0]:
+            event, place = self.tape.event(origin)
+            if isinstance(event, Execution):
+                number = next(at for at, each in enumerate(self.executions, 1) if each is event)
+                warp = place // len(event.layouts["D"].row)
+                if (held := self._held(event)("D", warp)) is None:
+                    break
+                name = f"D of {event.form.name} {number} ({event.place}), {_warp(event, warp)}, as it is stored"
+                return ("D", number, warp), f"{name}: {described(held, self.must('D', number))}"
+            origin = int(max(event.left[place], event.right[place]))
+        return None, ""
 
     def _note(self, kind: str, role: str, event: Execution, number: int, wrong: Array, more: Any) -> None:
         key = kind, f"{role} {event.place.line}"
@@ -253,6 +276,11 @@ class Judge(Labelling):
             details = (*first.details, where) if more else first.details
             merged.append(replace(first, details=details, count=total))
         return merged
+
+
+def _roles(event: Execution) -> list[str]:
+    """The operands of an execution; what wgmma adds to is D itself."""
+    return sorted(role for role, layout in event.layouts.items() if layout.fragment.role == role)
 
 
 def _warp(event: Execution, warp: int) -> str:

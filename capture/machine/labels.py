@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -35,7 +36,8 @@ class Labels(NamedTuple):
 class Labelling:
     """The labels of all that a run has recorded, by the names of its arguments and of what a product computes.
 
-    ``chosen`` are the columns of the stored elements of sparse matrices, by their names.
+    ``chosen`` are the columns of the stored elements of sparse matrices, by their names, and ``stored`` the origins of
+    the elements of what the last step computes.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class Labelling:
         steps: Sequence[Formula],
         extents: Mapping[str, int],
         chosen: Mapping[str, Array] = MappingProxyType({}),
+        stored: Array | None = None,
     ) -> None:
-        self.tape, self.steps, self.extents, self.chosen = tape, steps, extents, chosen
+        self.tape, self.steps, self.extents, self.chosen, self.stored = tape, steps, extents, chosen, stored
         self.arguments = [argument for argument in arguments if argument.pointer]
         made = [step.left for step in steps]
         self.names = [*(argument.name for argument in self.arguments)]
@@ -80,6 +83,40 @@ class Labelling:
     def labels(self, ids: Array) -> Labels:
         """The labels of origins."""
         return self.known.of(np.maximum(ids, NONE))
+
+    def destinations(self, ids: Array) -> Labels:
+        """The element of what the last step computes that a sum ends in; not known where it is none, or several."""
+        if self.stored is None:
+            return Labels(np.full(ids.shape, ANY, np.int16), np.full((*ids.shape, self.axes), ANY, np.int32))
+        element = self._destinations[ids]
+        name = self.steps[-1].left.name
+        shape = self.shapes[self.names.index(name)]
+        place = np.stack(np.unravel_index(np.maximum(element, 0), shape), axis=-1)
+        place = np.pad(place, [(0, 0)] * ids.ndim + [(0, self.axes - len(shape))], constant_values=ANY)
+        return Labels(np.where(element == ANY, ANY, self.origin(name)), place)
+
+    @cached_property
+    def _destinations(self) -> Array:
+        """The number of the element of what is stored that each origin ends in, also as a part of a sum."""
+        assert self.stored is not None
+        count = self.tape.starts[-1]
+        least, most = np.full(count, len(self.stored), np.int32), np.full(count, ANY, np.int32)
+
+        def ends(ids: Array, low: Array, high: Array) -> None:
+            known = ids > NONE
+            np.minimum.at(least, ids[known], low[known])
+            np.maximum.at(most, ids[known], high[known])
+
+        ends(self.stored, *[np.arange(len(self.stored), dtype=np.int32)] * 2)
+        for number, event in reversed([*enumerate(self.tape.events)]):
+            low, high = (ends_[self.tape.starts[number] : self.tape.starts[number + 1]] for ends_ in (least, most))
+            if isinstance(event, Join):
+                ends(event.left, low, high)
+                ends(event.right, low, high)
+            else:
+                c, d = event.layouts["C"], event.layouts["D"]
+                ends(event.held["C"][:, c.slot[d.computation, d.row, d.col]].ravel(), low, high)
+        return np.where(least == most, most, ANY)
 
     def joined(self, event: Join) -> Labels:
         """The label of a value that two make: where only one of them knows an index, it is that."""

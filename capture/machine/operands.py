@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -60,13 +61,16 @@ class Scaling(NamedTuple):
 
 
 class HeldOperand:
-    """A or B of one execution: what its slots hold, as matrices (warps, computations, rows, columns)."""
+    """An operand of one execution: what its slots hold, as matrices (warps, computations, rows, columns).
+
+    D holds what its sums are stored as.
+    """
 
     def __init__(self, judge: Labelling, event: Execution, role: str) -> None:
         self.judge, self.role = judge, role
         self.layout: Held = event.layouts[role]
         self.columns = event.columns if role == "A" else None
-        self.cells = judge.labels(event.cells(role))
+        self.cells = (judge.destinations if role == "D" else judge.labels)(event.cells(role))
         known = self.cells.array[self.cells.array != ANY]
         self.array = int(np.bincount(known).argmax()) if len(known) else ANY
         if role == "B":  # K along the last axis, as in A
@@ -78,12 +82,28 @@ class HeldOperand:
 
     def follow(self, factor: Factor, pair: Contraction) -> None:
         """Number the free and the summed indices that the cells hold."""
-        self.factor, self.pair = factor, pair
-        self.free = self.judge.flat(self.cells, factor, pair.free(factor))
-        self.depth = self.judge.flat(self.cells, factor, pair.summed)
+        self.pair = pair
+        self.number(factor, pair.free(factor), pair.summed)
+
+    def number(self, factor: Factor, free: Sequence[str], depth: Sequence[str]) -> None:
+        """Number what the cells hold by some indices of a factor along rows, and by others along columns."""
+        self.factor = factor
+        self.free, self.depth = (self.judge.flat(self.cells, factor, names) for names in (free, depth))
         foreign = (self.cells.array != ANY) & (self.cells.array != self.array)
         # An element of another array is of no row and no column of this one.
         self.free, self.depth = (np.where(foreign, -2 - self.cells.array, each) for each in (self.free, self.depth))
+
+    def accumulates(self, pair: Contraction) -> bool:
+        """Number what C or D holds by the free indices of A and B, where they are those of its array."""
+        step = self.judge.steps[pair.step]
+        factors = [factor for term in step.terms for factor in term.factors]
+        name = self.judge.name(self.array)
+        factor = next((each for each in factors if each.name == name), step.left)
+        names = [pair.free(pair.left), pair.free(pair.right)]
+        if self.judge.origin(factor.name) != self.array or {*factor.indices} != {*names[0], *names[1]}:
+            return False
+        self.number(factor, *names)
+        return True
 
     def consistent(self, *, either: bool = False) -> Array:
         """For each warp, whether rows have one free index and columns one summed index each.
@@ -217,7 +237,7 @@ class HeldOperand:
             return Diagnostic("operand", f"{name}: {words}", place)
         relative = self.relative(warp, rows, columns)
         if relative is not None:
-            words = _words(relative, layout.fragment) or words
+            words = described(relative, layout.fragment) or words
         slot = int(slots[0])
         computation, row, col = (int(part[slot]) for part in (layout.computation, layout.row, layout.col))
         line, column = (row, col) if self.role == "A" else (col, row)
@@ -242,8 +262,7 @@ class HeldOperand:
         free, depth = self.free[warp], self.depth[warp]
         layout = self.held_by(warp)
         table = layout.fragment.table.copy()
-        lines = layout.row if self.role == "A" else layout.col
-        depths = layout.col if self.role == "A" else layout.row
+        lines, depths = (layout.col, layout.row) if self.role == "B" else (layout.row, layout.col)
         held = (each[layout.computation, lines, depths] for each in (free, depth))
         places = []
         for numbers, own in zip((rows, columns), held, strict=True):
@@ -251,13 +270,13 @@ class HeldOperand:
             if (same.sum(axis=1) != 1).any():
                 return None
             places.append(same.argmax(axis=1))
-        row, col = places if self.role == "A" else reversed(places)
+        row, col = reversed(places) if self.role == "B" else places
         table["row"], table["col"], table["col_last"] = row, col, col
         fragment = layout.fragment
         return replace(fragment, elements=table, status="traced", source="trace", citation=NOT_CITED)
 
 
-def _words(traced: Fragment, true: Fragment) -> str:
+def described(traced: Fragment, true: Fragment) -> str:
     """How what an operand holds differs from what it must hold."""
     one, other = traced.table, true.table
     rows, columns = (

@@ -192,6 +192,7 @@ def results(
         result = (result.astype("i8") & 0xFFFFFFFF).astype("u4").view("i4")
     slots = result[:, layout.computation, layout.row, layout.col]
     nodes = machine.tape.add(execution, slots.size).reshape(slots.shape)
+    execution.held["D"] = nodes
     write(machine, d, threads, values.write_registers(form.operand("D"), slots), nodes, group)
 
 

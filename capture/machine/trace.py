@@ -150,16 +150,18 @@ def trace(
         if progress is not None and blocks.stop < prod(grid):
             progress(blocks.stop, prod(grid))
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
-    judge = Judge(tape, arrays, steps, extents, chosen)
+    output = by_name[steps[-1].left.name] if steps else None
+    stored = _origins(output, after[output.name][1]) if output else None
+    judge = Judge(tape, arrays, steps, extents, chosen, stored)
     findings = [*judge.operands, *_faults(log)]
     notes = [f"not known: {words}, {place}" for words, place in unknown.items()]
     notes += [f"stopped: {log.stopped}"] if log.stopped else []
     checked = not log.stopped
-    if steps and checked:
+    if output and checked:
         expected = product.evaluate(
             steps, {each.name: each.numbers.reshape(each.shape) for each in arrays if each.array is not None}, chosen
         )
-        findings += _output(judge, after, steps, expected)
+        findings += _output(judge, output, after[output.name][0], steps, expected)
     values = {argument.name: argument.decode(data) for argument in arrays for data, _ in [after[argument.name]]}
     conflicts = tuple(
         f"{name} of {place} has {degree}-way conflicts" for (name, place), degree in log.conflicts.items() if degree > 1
@@ -281,19 +283,22 @@ def _faults(log: Log) -> list[Diagnostic]:
     return found
 
 
+def _origins(argument: Argument, origin: Array) -> Array:
+    """The origin of each element of an array, by those of its bytes."""
+    if argument.bits >= 8:
+        return whole(origin.reshape(-1, argument.bits // 8))
+    # Of those that share a byte only the first has its origin.
+    place, bit = np.divmod(np.arange(prod(argument.shape)) * argument.bits, 8)
+    return np.where((bit == 0) | (origin[place] < 0), origin[place], MIXED)
+
+
 def _output(
-    judge: Judge, after: dict[str, tuple[Array, Array]], steps: Sequence[product.Formula], expected: dict[str, Array]
+    judge: Judge, argument: Argument, data: Array, steps: Sequence[product.Formula], expected: dict[str, Array]
 ) -> list[Diagnostic]:
     """Compare the output of the last step with what the product says."""
-    name = steps[-1].left.name
-    argument = next(each for each in judge.arguments if each.name == name)
-    data, origin = after[name]
+    assert judge.stored is not None
+    name, ids = argument.name, judge.stored
     number = judge.names.index(name)
-    if argument.bits >= 8:
-        ids = whole(origin.reshape(-1, argument.bits // 8))
-    else:  # of those that share a byte only the first has its origin
-        place, bit = np.divmod(np.arange(prod(argument.shape)) * argument.bits, 8)
-        ids = np.where((bit == 0) | (origin[place] < 0), origin[place], MIXED)
     found = []
     unset = ids == UNSET
     if unset.any():
@@ -335,18 +340,20 @@ def _wrong(judge: Judge, number: int, wrong: Array, ids: Array, values: Array, w
     known = (labels.array == target) & (labels.place[:, :rank] != ANY).all(axis=-1)
     elsewhere = known & (labels.place[:, :rank] != place).any(axis=-1)
     words = f"{judge.name(number)}: {len(flat)} of {wrong.size} elements are wrong"
-    details, at, kind = list[str](), 0, "sum"
+    details, at, kind, operand = list[str](), 0, "sum", None
     first = int(np.argmax(elsewhere))
     other = labels.place[first]
     if elsewhere.any() and sums.words(judge, number, other[:rank].tolist(), int(ids[flat[first]])) in ("", sums.RIGHT):
         at, kind = first, "store"
         subject = f"{judge.element(number, place[at])} has the sum of {judge.element(number, other)}"
         details.append(f"{subject}; so for {np.count_nonzero(elsewhere)} of {wrong.size} elements")
+        operand, how = judge.stored_as(int(ids[flat[at]]))
+        details += [how] if how else []
     elif own := sums.words(judge, number, place[at].tolist(), int(ids[flat[at]])):
         details.append(own)
     value = tuple(place[at].tolist())
     details.append(f"{judge.element(number, value)} is {values[value]:g}, and must be {wanted[value]:g}")
-    return Diagnostic(kind, words, details=tuple(details), count=len(flat))
+    return Diagnostic(kind, words, details=tuple(details), count=len(flat), operand=operand)
 
 
 def _counts(tape: Tape, log: Log, threads: int, seconds: float) -> str:

@@ -252,8 +252,8 @@ class Join(NamedTuple):
 class Execution(NamedTuple):
     """One execution of a tensor instruction, by some warps or warpgroups.
 
-    ``warps`` has the block and the first warp of each, ``held`` the origins (groups, slots) of operands, and
-    ``layouts`` which cell each slot is of. Its nodes are the slots of D. Of a sparse A, ``columns`` (groups, slots) are
+    ``warps`` has the block and the first warp of each, ``held`` the origins (groups, slots) of operands, of which those
+    of D are its nodes, and ``layouts`` which cell each slot is of. Of a sparse A, ``columns`` (groups, slots) are
     those that metadata chose, and ``metadata`` has the origins of that. ``scales`` are the origins of block scales
     (groups, rows of A or columns of B, blocks) by role.
     """
@@ -261,7 +261,7 @@ class Execution(NamedTuple):
     form: Form
     place: SourceLine
     warps: Array
-    held: Mapping[str, Array]
+    held: dict[str, Array]
     layouts: Mapping[str, Held]
     columns: Array | None = None
     metadata: Array | None = None

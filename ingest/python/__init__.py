@@ -65,7 +65,7 @@ class LoweredKernel(msgspec.Struct, forbid_unknown_fields=True):
     shared: Annotated[int, msgspec.Meta(ge=0, le=1 << 18)] = 0
 
 
-#: What runs a kernel: what A and B of its instructions hold, by execution, and what is wrong with it, in words.
+#: What runs a kernel: what the operands of its instructions hold, by execution, and what is wrong with it, in words.
 Tracer = Callable[[LoweredKernel, Traced], tuple[Sequence[Sequence[Fragment]], Sequence[str]]]
 
 #: The type of an object in each form. Callables return pairs, or numbers that stand for pairs.

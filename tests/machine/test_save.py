@@ -39,7 +39,7 @@ def test_a_right_kernel_is_stored_as_what_the_document_says(own_database):
     assert "saved: gemm" in found.notes
     source = own_database.source("gemm")
     assert source.kind == "trace"
-    assert {fragment.role for fragment in source.fragments} == {"A", "B"}
+    assert {fragment.role for fragment in source.fragments} == {"A", "B", "D"}
     for fragment in source.fragments:
         assert fragment.same_layout(documented()[fragment.key])
     assert own_database.diff("gemm").exit_code == 0

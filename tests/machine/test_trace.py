@@ -216,8 +216,8 @@ def test_an_operand_is_a_fragment():
     assert not wrong.same_layout(true)
     assert tuple(wrong.at(0, 1, 0))[:2] == (0, 8)
     assert wrong.draw().svg().startswith("<svg")
-    for role, number in (("A", 2), ("A", 0), ("D", 1)):
-        with pytest.raises(LanemapError, match="name A or B"):
+    for role, number in (("A", 2), ("A", 0), ("E", 1)):
+        with pytest.raises(LanemapError, match="name A, B, C, D, and one of 1 executions"):
             right.operand(role, number)
 
 

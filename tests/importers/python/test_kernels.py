@@ -62,9 +62,10 @@ def test_a_right_kernel_agrees(imported):
     assert {(fragment.shape, fragment.role) for fragment in found.source.fragments} == {
         ("m16n8k16", "A"),
         ("m16n8k16", "B"),
+        ("m16n8k16", "D"),
     }
     compared = database.diff("mine")
-    assert (compared.exit_code, compared.compared) == (0, 2)
+    assert (compared.exit_code, compared.compared) == (0, 3)
     assert database.check(["mine"]).exit_code == 0
     origins = {fragment.citation.origin for fragment in database.source("mine").fragments}
     assert origins == {"kernels.py:5 gemm"}
@@ -84,7 +85,7 @@ def test_a_wrong_kernel_differs_and_says_what_it_computes(imported):
 def test_kernels_that_contradict_each_other_are_sets_of_their_own(imported):
     database, found = imported(entry("gemm"), entry("gemm", "wrong = true"))
     assert [each.source.name for each in found] == ["mine", "mine:gemm"]
-    assert [len(database.source(name).fragments) for name in ("mine", "mine:gemm")] == [2, 2]
+    assert [len(database.source(name).fragments) for name in ("mine", "mine:gemm")] == [3, 3]
     assert database.diff("mine").unexplained == 1
 
 
@@ -136,6 +137,6 @@ def test_triton_lowers_the_one_of_the_guide(imported, tmp_path):
     guide = (Path(lanemap.__file__).parent / "cli" / "web" / "guide" / "check.md").read_text()
     _, block = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     database, (found,) = imported(block)
-    assert {fragment.role for fragment in found.source.fragments} == {"A", "B"}
+    assert {fragment.role for fragment in found.source.fragments} == {"A", "B", "C", "D"}
     assert database.diff("mine").exit_code == 0
     assert database.check(["mine"]).exit_code == 0
