@@ -211,7 +211,11 @@ def test_planted_mistakes_are_found(database, name, wanted):
             continue
         blamed = simulated.blame(database, actual)
         assert words in [cause.words for cause in blamed.causes], (words, str(blamed))
-        assert blamed.wrong == (actual != simulated.product(simulated.values)).sum()
+        off = np.abs(actual - (right := simulated.product(simulated.values)))
+        # Products of 8 bits and fewer are added with 13 bits: what differs by less is not called wrong.
+        size = simulated.product({role: np.abs(values) for role, values in simulated.values.items()}) + np.abs(right)
+        narrow = any(type_ in name for type_ in ("e2m1", "e4m3", "e5m2", "e2m3", "e3m2"))
+        assert (off > (2.0**-12 * size if narrow else 0)).sum() <= blamed.wrong <= (off > 0).sum()
         found += 1
 
 
