@@ -4,17 +4,14 @@ import csv
 import io
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import lanemap
+from ..shipped import copied
 
 pytestmark = pytest.mark.slow  # each command is a process of a copy of the package
-ROOT = Path(lanemap.__file__).parent
 MNEMONIC = "v_mfma_f32_16x16x16_f16"
 INSTRUCTION = {
     "name": "v_mfma",
@@ -93,8 +90,7 @@ print(json.dumps(answers), file=sys.__stdout__)
 def ask(tmp_path_factory):
     """Commands and pages of a copy of the package that has the instruction."""
     folder = tmp_path_factory.mktemp("vendors")
-    package = folder / "lanemap"
-    shutil.copytree(ROOT, package, ignore=shutil.ignore_patterns("tests", ".*", "__pycache__", "build", "*.egg-info"))
+    package = copied(folder)
     rows = package / "db" / "isa"
     for name, row in {"instructions": INSTRUCTION, "forms": FORM}.items():
         file = rows / f"{name}.json"

@@ -18,10 +18,9 @@ from lanemap import ingest
 from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
-from ..shipped import NUMBERED, PRINTED
+from ..shipped import NUMBERED, PRINTED, copied
 
-ROOT = Path(lanemap.__file__).parent
-FOLDER = ROOT / "ingest" / "catalogue"
+FOLDER = Path(lanemap.__file__).parent / "ingest" / "catalogue"
 DOCUMENT = f"""
 title = "Parallel Thread Execution ISA"
 version = "9.9"
@@ -63,9 +62,7 @@ def changed(folder, name, *replaced):
 @pytest.fixture
 def version(tmp_path):
     """A copy of the package with version 9.9: a formula changed, a section added, an erratum less."""
-    package = tmp_path / "lanemap"
-    ignored = shutil.ignore_patterns("tests", ".*", "__pycache__", "build", "*.egg-info")
-    shutil.copytree(ROOT, package, ignore=ignored)
+    package = copied(tmp_path)
     folder = package / "ingest" / "catalogue" / "ptx-isa-9.9"
     folder.mkdir()
     (folder / "document.toml").write_text(DOCUMENT)

@@ -34,6 +34,7 @@ def of_bytes(layout: str, *numbers: float) -> str:
     return "bytes:" + struct.pack(layout, *numbers).hex()
 
 
+@pytest.mark.skipif(not LONG, reason="a compiler takes a minute for it, and CI has kernels of nvcc and of Triton")
 @pytest.mark.slow
 def test_the_tutorial_of_sm_80_is_right(database, tmp_path):
     text = tutorial("sgemm_sm80", "sm_80", tmp_path)
@@ -51,5 +52,4 @@ def test_the_tutorial_of_sm_80_is_right(database, tmp_path):
     assert found.ok, found
     assert "1024 mma (m16n8k16 f16)" in found.counts
     assert "race" in {each.kind for each in traced(text.replace("cp.async.wait_group 1;", "")).findings}
-    if LONG:
-        assert "operand" in {each.kind for each in traced(text.replace(".x4.m8n8", ".x4.trans.m8n8", 1)).findings}
+    assert "operand" in {each.kind for each in traced(text.replace(".x4.m8n8", ".x4.trans.m8n8", 1)).findings}
