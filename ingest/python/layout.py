@@ -54,7 +54,7 @@ def size(claim: Claim, type_: str) -> Operand:
     cells = table.computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
     stored = cells // 2 if claim.role == "A" and table.instruction(claim.instruction).sparse else cells
     if claim.role not in table.PARTIAL_ROLES and of.size != stored * table.copies(*key[:4]):
-        raise LanemapError(f"{key} does not fill the registers of {of.threads} threads: correct the shape or repeat")
+        raise LanemapError(f"{key} does not fill the registers of {of.threads} threads: correct the shape")
     return of
 
 
@@ -62,14 +62,18 @@ def in_tile(claim: Claim) -> Iterator[Claim]:
     """The claim on the operand of each instruction of its tile.
 
     Raises:
-        LanemapError: see ``Tiling.of`` and ``grid``.
+        LanemapError: see ``Tiling.of`` and ``grid``; or there is no such copy.
     """
-    tiling = Tiling.of(claim.tile or None, claim.warps or None, claim.order or None, claim.contiguous)
+    tiling = Tiling.of(claim.tile, claim.warps, claim.order, claim.contiguous)
+    axes, shape, extents = table.instruction(claim.instruction).axes[claim.role], claim.shape, _extents(claim)
+    copies = tiling.copies(axes) if tiling else 1
+    if (claim.copy or 0) >= copies:
+        words = f"{copies} warps hold the same, from 0 to {copies - 1}" if copies > 1 else "no other warp holds it"
+        raise LanemapError(f"copy {claim.copy} of {claim.role}: {words}")
     if tiling is None:
         yield claim
         return
     of = size(claim, claim.types.split()[0])
-    axes, shape, extents = table.instruction(claim.instruction).axes[claim.role], claim.shape, _extents(claim)
     extents = extents[::-1] if claim.turned else extents
     if table.instruction(claim.instruction).moves:
         axes, shape = "mn", "m{}n{}".format(*extents)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ...db.errors import LanemapError, validated
-from ...db.isa.instructions import INSTRUCTIONS, dimensions, instruction
+from ...db.isa.instructions import INSTRUCTIONS, dimensions, instruction, majors
 from ..importing import MAPPINGS
 
 FORMS = ("place", "cell", "address", "bases", "strides", "kernel")
@@ -64,7 +64,7 @@ class Claim(_Known, frozen=True):
     origin: tuple[Count, Count] = (0, 0)
     first: Count = 0
     thread: Count = 0
-    quad: tuple[Count, ...] = (0, 1, 2, 3)
+    quad: tuple[Annotated[int, msgspec.Meta(ge=0, le=3)], ...] = (0, 1, 2, 3)
     move: str = ""
     bits: Annotated[int, msgspec.Meta(ge=2, le=32)] = 16
     first_bit: Count | None = None
@@ -98,6 +98,9 @@ class Claim(_Known, frozen=True):
             raise LanemapError('it has no types: write types = "f16"')
         dimensions(self.shape, self.role, self.instruction, self.qualifiers or None)
         natural = instruction(self.instruction).axes[self.role]
+        of_each = (majors(self.instruction, self.shape, type_, self.role) for type_ in self.types.split())
+        if self.major and not all(self.major in known for known in of_each):
+            raise LanemapError(f"invalid major {self.major!r}: only A and B have row or col, and most but one of them")
         if self.axes and sorted(self.axes) != sorted(natural):
             raise LanemapError(f"invalid axes {self.axes!r}: {self.role} has {natural} or {natural[::-1]}")
 
@@ -167,8 +170,9 @@ class LibraryEntry(_Known, frozen=True):
             raise LanemapError('it has no claims: write claims = [{shape = "m16n8k16", types = "f16", role = "A"}]')
         for claim in self.claims:
             claim.check()
-        if self.form == "address" and not all(claim.move for claim in self.claims):
-            raise LanemapError('a claim on addresses needs the move that they are for: move = "ldmatrix.x4"')
+        if any(bool(claim.move) != (self.form == "address") for claim in self.claims):
+            words = 'a claim on addresses needs the move that they are for, and no other does: move = "ldmatrix.x4"'
+            raise LanemapError(words)
 
 
 class _Head(_Known, frozen=True):

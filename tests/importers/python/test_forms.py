@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lanemap import LanemapError
 from lanemap.db.layout.structure import check
 
 A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
@@ -112,6 +113,33 @@ def test_a_tile_that_is_no_multiple_of_its_instructions_is_refused(imported):
     claim = '{ shape = "m16n8k16", types = "f16", role = "B", tile = "n12" }'
     with pytest.raises(Exception, match="n must be a multiple of 8, for instructions of 8"):
         imported(f'name = "wide_b"\nform = "place"\nclaims = [{claim}]')
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ('contiguous = "yes"', r"contiguous: expected true or false, got text"),
+        ('order = "k"', "write m or n"),
+        ('warps = "2"', "as in 2x2"),
+        ('warps = "3x1"', "m must be a multiple of 48"),
+        ('tile = "32"', "write it like m64n64k32"),
+        ('tile = ""', "warps are of a tile: name it"),
+        ("copy = 1", "copy 1 of C: no other warp holds it"),
+        ('warps = "2x3", role = "A", copy = 3', "copy 3 of A: 3 warps hold the same, from 0 to 2"),
+        ('tile = "", warps = "", copy = 1', "no other warp holds it"),
+        ('major = "col"', "invalid major 'col': only A and B have row or col"),
+        ('role = "A", major = "col"', "invalid major 'col'"),
+        ("quad = [4]", r"quad\[0\]: expected a whole number <= 3"),
+        ('move = "ldmatrix.x4"', "and no other does"),
+    ],
+)
+def test_what_a_claim_cannot_say_is_refused_in_one_line(imported, said, words):
+    keys = {"shape": '"m16n8k16"', "types": '"f16"', "role": '"C"', "tile": '"m32"', "warps": '"2x1"'}
+    keys |= dict(part.split(" = ") for part in said.split(", "))
+    claim = ", ".join(map(" = ".join, keys.items()))
+    with pytest.raises(LanemapError, match=words) as error:
+        imported(f'name = "two_warps"\nform = "place"\nclaims = [{{ {claim} }}]')
+    assert "\n" not in str(error.value)
 
 
 MOVES = {
