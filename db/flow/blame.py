@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import LanemapError
+from ..isa.instructions import instruction
 from ..isa.names import accumulators
+from ..isa.tiling import Tiling
 from ..isa.types import TYPES
 from ..layout.algebra import Array
 from ..layout.codes import decode, table
@@ -206,12 +208,17 @@ def blame(
     Raises:
         LanemapError: an array does not fit the instruction, or there is nothing to compare with.
     """
-    given = {role: array for role, array in given.items() if array is not None}
+    if query.parameters()["role"] not in (None, "D"):
+        raise LanemapError(f"name {query.title} without a role, or with D: that is what came out", "role")
+    actual, expected = _array("actual", actual), None if expected is None else _array("expected", expected)
+    given = {role: _array(role, array) for role, array in given.items() if array is not None}
     both = {"A", "B"} <= given.keys()
     if not both and expected is None:
         raise LanemapError("give A and B, or the expected D: there is nothing to compare with", "expected")
-    fragments = _operands(reader, query, given, d or _NATIVE.get(np.asarray(actual).dtype.str[1:], ""), named=d)
+    fragments = _operands(reader, query, given, d or _NATIVE.get(actual.dtype.str[1:], ""), named=d)
     xor = False
+    if both and instruction(fragments["A"].instruction).sparse and "E" not in fragments:
+        raise LanemapError(f"{fragments['A']} is sparse: give E, the index of each stored element in its chunk", "e")
     if both and fragments["A"].type == "b1":
         operations = {form.suffix: f"{form.name} {form.shape} b1 {form.suffix[1:]}" for form in query.forms}
         if len(operations) > 1:
@@ -289,11 +296,16 @@ def _operands(
         LanemapError: there is none, or no D of the type that is ``named``.
     """
     found: dict[str, Fragment] = {}
+    tiling = Tiling.of(**query.tiles)
     for role in ("E", "A", "B", "SFA", "SFB", "D", "C"):
         if role not in roles and role != "D":
             continue
-        instruction = found["E"].instruction if "E" in found else query.instruction
-        several = list(operand_with_rows(reader, replace(query, role=role, instruction=instruction)))
+        name = next((each.instruction for each in found.values()), query.instruction)
+        asked = replace(query, role=role, instruction=name)
+        in_memory = tiling and name and role in instruction(name).memory_only
+        several = list(operand_with_rows(reader, replace(asked, **Query().tiles) if in_memory else asked))
+        if in_memory:  # all of the tile at once, which no warp holds
+            several = [replace(each, tiling=tiling, atom=each) for each in several]
         first = several[0]
         if role in ("C", "D"):
             of_a = operand_with_rows(reader, replace(query, role="A", instruction=first.instruction))[0].type
@@ -311,7 +323,15 @@ def _operands(
     return found
 
 
-def values_of(fragment: Fragment, given: Any, name: str) -> Array:
+def _array(name: str, given: Any) -> Array:
+    """What is given, as an array of one type."""
+    try:
+        return np.asarray(given)
+    except (TypeError, ValueError):
+        raise LanemapError(f"{name} is no array: give rows of equally many numbers", name.lower()) from None
+
+
+def values_of(fragment: Fragment, array: Array, name: str) -> Array:
     """An array as numbers (computations, rows, columns).
 
     Unsigned integers stand for the bits of floating-point types; all else are values. A sparse A has what is stored of
@@ -320,7 +340,7 @@ def values_of(fragment: Fragment, given: Any, name: str) -> Array:
     Raises:
         LanemapError: it has another shape, or numbers that the type lacks.
     """
-    array, rule, row = np.asarray(given), fragment.sparsity, TYPES[fragment.type]
+    rule, row = fragment.sparsity, TYPES[fragment.type]
     if array.dtype.kind == "V" and array.dtype.names is None:
         # Numbers of ml_dtypes, or those of a file, which has their bits alone.
         if array.dtype.type is not np.void:
@@ -336,7 +356,8 @@ def values_of(fragment: Fragment, given: Any, name: str) -> Array:
     shape = (fragment.computations, rows, cols)[fragment.computations == 1 :]
     if array.shape != shape or array.dtype.kind not in "biuf":
         words = f"{fragment} takes an array of numbers of {' x '.join(map(str, shape))}"
-        raise LanemapError(f"{name} is {' x '.join(map(str, array.shape))} of {array.dtype}: {words}", name.lower())
+        its = " x ".join(map(str, array.shape)) or "one number"
+        raise LanemapError(f"{name} is {its} of {array.dtype}: {words}", name.lower())
     whole = re.fullmatch("[sub][0-9]+", fragment.type)
     if not whole and fragment.role != "E" and array.dtype.kind == "u":
         if array.dtype.itemsize * 8 != row.container or (array >> row.bits - 1 > 1).any():

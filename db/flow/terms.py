@@ -36,7 +36,8 @@ class Terms(Told):
 
     def parts(self) -> Iterator[str | Rows]:
         """What is added up where, and a table."""
-        yield f"row {self.row}, column {self.col} of {self.d} adds up, as lane:reg.slot:"
+        holder = "thread" if self.d.tiling else "lane"
+        yield f"row {self.row}, column {self.col} of {self.d} adds up, as {holder}:reg.slot:"
         yield self.rows()
 
 
@@ -64,17 +65,22 @@ def terms(reader: Reader, query: Query, row: int, col: int) -> Terms:
     if "B" not in found:
         remarks.append(f"B of {d.instruction} lies in shared memory: find it with its layout, as in B 128B.K")
     depth = found["A"].dimensions[1]
-    slots = {role: _slots(found[role], at, depth) for role in _SHARED if role in found}
+    thread = next(
+        element.lane for element in map(Element._make, d.tuples()) if (element.row, element.col) == (row, col)
+    )
+    warp = thread // (d.atom or d).threads  # of those that hold the same A, that which adds up
+    slots = {role: _slots(found[role], at, depth, warp) for role in _SHARED if role in found}
     return Terms(d, row, col, depth, slots, remarks)
 
 
-def _slots(operand: Fragment, at: Mapping[str, int], depth: int) -> dict[tuple[int, int], str]:
-    """The slots for each computation and k of a row of A or its like, or of a column of B or its like."""
+def _slots(operand: Fragment, at: Mapping[str, int], depth: int, warp: int) -> dict[tuple[int, int], str]:
+    """The slots of a warp for each computation and k of a row of A or its like, or of a column of B or its like."""
+    threads = (operand.atom or operand).threads
     shared = _SHARED[operand.role]
     wide = depth // operand.dimensions[shared == "row"]  # a scale is that of a block of K
     found: dict[tuple[int, int], list[str]] = {}
     for element in map(Element._make, operand.tuples()):
-        if getattr(element, shared) == at[shared]:
+        if getattr(element, shared) == at[shared] and element.lane // threads == warp:
             first, last = (element.col, element.col_last) if shared == "row" else (element.row, element.row)
             for k in range(first * wide, (last + 1) * wide):
                 found.setdefault((element.computation, k), []).append(f"{element.lane}:{element.reg}.{element.slot}")

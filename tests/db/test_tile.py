@@ -309,3 +309,19 @@ def test_every_method_takes_a_tile_by_its_arguments(database):
     a, b = (np.random.default_rng(0).integers(-8, 8, shape) for shape in ((64, 32), (32, 32)))
     causes = database.blame("m16n8k16 f16", np.roll(a, 16, axis=1) @ b, a=a, b=b, **tile).causes
     assert "instructions of A that differ in bit 0 were exchanged" in [cause.words for cause in causes]
+
+
+@pytest.mark.parametrize(("row", "col", "warp"), [(3, 5, 0), (43, 37, 0), (43, 45, 2), (20, 8, 3)])
+def test_what_meets_in_a_tile_is_in_the_warp_that_holds_the_sum(database, row, col, warp):
+    """Another warp holds the same row of A, and another the same column of B: these add to other elements."""
+    tile = {"tile": "m64n64k32", "warps": "2x2"}
+    query = lanemap.Query.parse("m16n8k16 f16", **tile)
+    (d, *_), (a, *_), (b, *_) = (database.operand(f"m16n8k16 f16 {role}", **tile) for role in "DAB")
+    assert d.find(row, col).lane // 32 == warp
+    found = database.terms(query, row, col)
+    for record in found.rows().records():
+        for fragment, name, cell in ((a, "A", (row, record["k"])), (b, "B", (record["k"], col))):
+            thread, reg, slot = map(int, re.fullmatch(r"(\d+):(\d+)\.(\d+)", record[name]).groups())
+            assert thread // 32 == warp
+            assert fragment.at(thread, reg, slot)[:2] == cell
+    assert "as thread:reg.slot" in " ".join(str(found).split())
