@@ -76,32 +76,44 @@ class Order:
         agent = self._agent(warp, by)
         if by != OWN and self.read.shape[1] == self.per_block:
             self.read = np.pad(self.read, ((0, 0), (0, (_KINDS - 1) * self.per_block)))
-        race = self._unseen(place, warp, self.known if by == OWN else self.carried)
+        race = self._race(self._unseen(place, warp, self.known if by == OWN else self.carried), self.written_at, place)
         self.read[place, agent] = self.clock[warp, by]
         self.read_at[place] = at
         return race
 
-    def _unseen(self, place: Array, warp: Array, seen: Array) -> Race | None:
-        """Writes that the warps do not know of."""
-        unseen = self.written[place] > seen[warp, self.writer[place]]
-        if not unseen.any():
+    def _unseen(self, place: Array, warp: Array, seen: Array) -> Array:
+        """Whether warps do not know of the write of a byte."""
+        return np.asarray(self.written[place] > seen[warp, self.writer[place]])
+
+    @staticmethod
+    def _race(late: Array, instructions: Array, place: Array) -> Race | None:
+        """The race of the accesses (n, bytes) that come too late after those of some instructions, by byte."""
+        if not late.any():
             return None
-        return Race(np.flatnonzero(unseen.any(axis=1)), int(self.written_at[place[unseen][0]]))
+        return Race(np.flatnonzero(late.any(axis=1)), int(instructions[place[late][0]]))
 
     def writes(
-        self, index: Array, size: int, threads: Array, at: int, by: int = OWN, *, agent: int = 0, clock: int = 0
+        self,
+        index: Array,
+        changed: Array,
+        threads: Array,
+        at: int,
+        by: int = OWN,
+        *,
+        agent: int = 0,
+        clock: int = 0,
     ) -> Race | None:
         """Note writes, of the warps or of their copies; the threads that race, and with which instruction.
 
-        What a bulk copy or st.async writes is that of the ``agent`` of a mbarrier, at its ``clock``.
+        A byte that a write has not ``changed`` (n, bytes) may have been read or written at any time. What a bulk copy or st.async writes is that of the ``agent`` of a mbarrier, at its ``clock``.
         """
-        place = index[:, None] + np.arange(size)
+        place = index[:, None] + np.arange(changed.shape[1])
         warp = (threads // WARP)[:, None]
-        race = self._unseen(place, warp, self.carried if by == BULK else self.known)
+        seen = self.carried if by == BULK else self.known
+        race = self._race(self._unseen(place, warp, seen) & changed, self.written_at, place)
         if race is None:
-            late = self.read[place] > self.known[warp, : self.read.shape[1]]
-            if late.any():
-                race = Race(np.flatnonzero(late.any(axis=(1, 2))), int(self.read_at[place[late.any(axis=2)][0]]))
+            late = (self.read[place] > self.known[warp, : self.read.shape[1]]).any(axis=2)
+            race = self._race(late & changed, self.read_at, place)
         self.writer[place] = agent if by in (BULK, STORES) else self._agent(warp, by)
         self.written[place] = clock if by in (BULK, STORES) else self.clock[warp, by]
         self.written_at[place] = at

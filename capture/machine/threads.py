@@ -289,7 +289,7 @@ class Threads:
             if by in (OWN, COPIES):
                 groups = self.order.clock[threads // WARP, COPIES] if by == COPIES else None
                 race = self.lanes.writes(place, threads, self.at, changed, groups)
-            race = self.order.writes(index, data.shape[1], threads, self.at, by, agent=agent, clock=clock) or race
+            race = self.order.writes(index, changed, threads, self.at, by, agent=agent, clock=clock) or race
         elif blocks is not None and not strong:
             race = blocks.writes(place, self.block[threads], self.at, changed, lost)
         self._races(race, threads, "writes what", "still uses")

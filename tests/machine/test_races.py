@@ -81,6 +81,14 @@ def test_lanes_that_write_one_place():
     assert not races(apart.format("bar.warp.sync -1;", 6))
 
 
+def test_warps_that_write_one_place():
+    """The same value, also where one of them is ahead."""
+    apart = "setp.lt.u32 %p, %t, 32; @%p st.shared.u32 [tile], 5;\n{} @!%p st.shared.u32 [tile], {}; mov.u32 %v, 0;"
+    assert "st writes what st of line 6 still uses" in races(apart.format("", 6), block=64)[0]
+    assert not races(apart.format("", 5), block=64)
+    assert not races(apart.format("bar.sync 0;", 6), block=64)
+
+
 def test_lanes_know_what_those_know_that_they_met():
     """Lanes 0 and 1 meet, then 1 and 2: what 0 wrote is known to 2, and what 3 wrote is not."""
     store = "setp.eq.u32 %p, %t, {0}; @%p st.shared.u32 [tile+{1}], 7;\n"
