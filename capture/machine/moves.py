@@ -38,8 +38,8 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     name = instruction.parts[0]
     if name == "fence" and instruction.parts[1:3] == ("proxy", "async"):
         return lambda group: machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP))
-    if name in ("fence", "membar") and not {"cta", "proxy", "mbarrier_init"} & {*instruction.parts}:
-        return partial(_fence, machine)
+    if name in ("fence", "membar") and not {"proxy", "mbarrier_init"} & {*instruction.parts}:
+        return partial(_fence, machine, alone="cta" in instruction.parts)
     if name in IGNORED:
         return lambda _: None
     if name == "cp":
@@ -48,8 +48,10 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     return make(machine, instruction, function) if make else None
 
 
-def _fence(machine: Machine, group: ActiveThreads) -> None:
-    if machine.blocks is not None:
+def _fence(machine: Machine, group: ActiveThreads, *, alone: bool) -> None:
+    """Threads fence what they know for others, ``alone`` for those of their block."""
+    machine.order.publish(np.unique(np.flatnonzero(group.mask) // WARP))
+    if machine.blocks is not None and not alone:
         machine.blocks.fence(machine.block[group.mask])
 
 
@@ -102,21 +104,21 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     items = source.items if isinstance(source, Vector) else (source,)
     values = [machine.register(item, type_, function) for item in items]
     addresses = machine.addresses(target, function)
-    width, strong = bits_of(type_) // 8, bool({*_STRONG} & {*instruction.parts})
+    width, strong, alone = bits_of(type_) // 8, bool({*_STRONG} & {*instruction.parts}), "cta" in instruction.parts
 
     def step(group: ActiveThreads) -> None:
         address, origin = addresses()
         threads = np.flatnonzero(group.mask)
         machine.unset_address(origin, threads)
         if "release" in instruction.parts:
-            _fence(machine, group)
+            _fence(machine, group, alone=alone)
         parts = [each.bits if each.width == 8 * width else each.bits.astype(f"u{width}") for each in values]
         data = np.ascontiguousarray(np.stack(parts, axis=1)).view("u1").reshape(machine.threads, -1)
         held = _held(values, width)
         for memory, index, who in machine.access(space, address[threads], data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, strong=strong)
             if strong:
-                machine.synchronize(memory, index, who, tells=True)
+                machine.synchronize(memory, index, who, tells=True, alone=alone)
 
     return step
 
@@ -169,12 +171,13 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
         address, origin = addresses()
         threads = np.flatnonzero(group.mask)
         machine.unset_address(origin, threads)
-        if {"release", "acq_rel"} & {*parts} and not alone:
-            _fence(machine, group)
+        if {"release", "acq_rel"} & {*parts}:
+            _fence(machine, group, alone=alone)
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address[threads] + number * width, width, threads):
-                machine.synchronize(memory, index, who, hears=returns, tells=not alone)
+                machine.synchronize(memory, index, who, hears=returns, tells=True, alone=alone)
+                machine.reads(memory, index, width, who, strong=True)
                 for turn in _turns(index):
                     at, chosen = index[turn], who[turn]
                     data, held = memory.load(at, width)

@@ -41,7 +41,7 @@ class Order:
     """The clocks of some blocks, and for each byte of their shared memory who wrote and who read it last.
 
     ``known`` (warps, agents) is what a warp knows of each agent of its block, and ``carried`` what of it the async
-    proxy sees.
+    proxy sees. ``fenced`` are both behind its last fence, and ``told`` what one knows who reads a place, by block.
     """
 
     def __init__(self, warps: int, per_block: int, size: int) -> None:
@@ -49,6 +49,8 @@ class Order:
         self.clock = np.ones((warps, _KINDS), np.int32)
         self.known = np.zeros((warps, _KINDS * per_block + _BARRIERS), np.int32)
         self.carried = np.zeros_like(self.known)
+        self.fenced = np.zeros((2, *self.known.shape), np.int32)
+        self.told: dict[tuple[str, int, int], Array] = {}
         self.writer = np.zeros(size, np.int16)
         self.written = np.zeros(size, np.int32)
         self.written_at = np.zeros(size, np.int32)
@@ -69,14 +71,21 @@ class Order:
         """The agent of the copies that complete on a mbarrier of a block."""
         return _KINDS * self.per_block + number % _BARRIERS
 
-    def reads(self, index: Array, size: int, threads: Array, at: int, by: int = OWN) -> Race | None:
-        """Note reads at an instruction; the threads that race with a write, and the instruction of that."""
+    def reads(
+        self, index: Array, size: int, threads: Array, at: int, by: int = OWN, *, notes: bool = True
+    ) -> Race | None:
+        """Note reads at an instruction; the threads that race with a write, and the instruction of that.
+
+        What reads strongly leaves no note, as it may be written strongly at any time.
+        """
         place = index[:, None] + np.arange(size)
         warp = (threads // WARP)[:, None]
         agent = self._agent(warp, by)
         if by != OWN and self.read.shape[1] == self.per_block:
             self.read = np.pad(self.read, ((0, 0), (0, (_KINDS - 1) * self.per_block)))
         race = self._race(self._unseen(place, warp, self.known if by == OWN else self.carried), self.written_at, place)
+        if not notes:
+            return race
         self.read[place, agent] = self.clock[warp, by]
         self.read_at[place] = at
         return race
@@ -105,7 +114,8 @@ class Order:
     ) -> Race | None:
         """Note writes, of the warps or of their copies; the threads that race, and with which instruction.
 
-        A byte that a write has not ``changed`` (n, bytes) may have been read or written at any time. What a bulk copy or st.async writes is that of the ``agent`` of a mbarrier, at its ``clock``.
+        A byte that a write has not ``changed`` (n, bytes) may be read or written at any time. What a bulk copy or
+        st.async writes is that of the ``agent`` of a mbarrier, at its ``clock``.
         """
         place = index[:, None] + np.arange(changed.shape[1])
         warp = (threads // WARP)[:, None]
@@ -143,6 +153,22 @@ class Order:
         """Warps carry what they know of to the async proxy."""
         self.carried[warps] = self.known[warps]
         self.tick(warps)
+
+    def publish(self, warps: Array) -> None:
+        """What warps know is there for whom they give notice from now on."""
+        self.fenced[:, warps] = self.known[warps], self.carried[warps]
+        self.tick(warps)
+
+    def synchronize(self, memory: str, index: Array, warps: Array, *, hears: bool, tells: bool) -> None:
+        """Warps access places strongly: they know what was told there, and tell what is behind their fences."""
+        if not self.fenced.any():
+            return
+        for place, warp in dict.fromkeys(zip(index.tolist(), warps.tolist(), strict=True)):
+            key = memory, place, warp // self.per_block
+            if hears and key in self.told:
+                self.learn(np.array([warp]), *self.told[key])
+            if tells:
+                self.told[key] = np.maximum(self.told.get(key, 0), self.fenced[:, warp])
 
     def commit(self, warps: Array, by: int = COPIES) -> None:
         """What warps have begun beside them is a group."""

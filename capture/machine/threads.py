@@ -249,13 +249,14 @@ class Threads:
     def reads(
         self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: bool = False
     ) -> None:
-        """Note what threads read, and what races with that. Strong accesses of several blocks do not."""
+        """Note what threads read, and what races with that. Strong accesses of several warps or blocks do not."""
         if not len(index):
             return
         place = index[:, None] + np.arange(size)
         if memory is self.spaces.shared:
             lanes = self.lanes.reads(place, threads, self.at, notes=by == OWN)
-            self._races(self.order.reads(index, size, threads, self.at, by) or lanes, threads, "reads what", "writes")
+            race = self.order.reads(index, size, threads, self.at, by, notes=not strong) or lanes
+            self._races(race, threads, "reads what", "writes")
         elif memory is self.spaces.globe and self.blocks is not None and not strong:
             race = self.blocks.reads(place, self.block[threads], self.at)
             self._races(race, threads, "reads what", "writes")
@@ -289,7 +290,8 @@ class Threads:
             if by in (OWN, COPIES):
                 groups = self.order.clock[threads // WARP, COPIES] if by == COPIES else None
                 race = self.lanes.writes(place, threads, self.at, changed, groups)
-            race = self.order.writes(index, changed, threads, self.at, by, agent=agent, clock=clock) or race
+            if not strong:
+                race = self.order.writes(index, changed, threads, self.at, by, agent=agent, clock=clock) or race
         elif blocks is not None and not strong:
             race = blocks.writes(place, self.block[threads], self.at, changed, lost)
         self._races(race, threads, "writes what", "still uses")
@@ -304,13 +306,24 @@ class Threads:
             self.fault("race", threads[race.accesses], words)
 
     def synchronize(
-        self, memory: Memory, index: Array, threads: Array, *, hears: bool = False, tells: bool = False
+        self,
+        memory: Memory,
+        index: Array,
+        threads: Array,
+        *,
+        hears: bool = False,
+        tells: bool = False,
+        alone: bool = False,
     ) -> None:
-        """Threads access places by atomics or strongly, which orders what they do before and after."""
+        """Threads access places by atomics or strongly, which orders what they do before and after.
+
+        ``alone``: for other threads of their block and for no others.
+        """
         if hears:
             self.lanes.meet(np.isin(np.arange(self.threads), threads), all_lanes=True)
+        self.order.synchronize(memory.name, index, threads // WARP, hears=hears, tells=tells)
         if self.blocks is not None and memory is self.spaces.globe:
-            self.blocks.synchronize(index, self.block[threads], hears=hears, tells=tells)
+            self.blocks.synchronize(index, self.block[threads], hears=hears, tells=tells and not alone)
 
     def unset_address(self, origin: Array | None, threads: Array) -> None:
         """Note an address that nobody computed."""

@@ -89,6 +89,57 @@ def test_warps_that_write_one_place():
     assert not races(apart.format("bar.sync 0;", 6), block=64)
 
 
+#: How a warp tells another of what it has written, and how that one waits for it; and whether that is enough.
+FLAGGED = HEAD.replace("tile[128];", "tile[512]; .shared .b32 flag;")
+FLAGGED += "setp.eq.u32 %p, %t, 0; @%p st.shared.u32 [flag], 0; bar.sync 0;\n"
+WRITES = "setp.lt.u32 %p, %t, 32; @!%p bra WAIT;\nst.shared.u32 [%s], %t; bar.warp.sync -1;\n"
+READS = "bra OVER;\nWAIT: {}; setp.ne.u32 %p, %d, 1; @%p bra WAIT;\n"
+READS += "xor.b32 %o, %s, 128; ld.shared.u32 %v, [%o];\nOVER:"
+NOTICES = {
+    ("", "st.release.cta.shared.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): True,
+    ("", "st.relaxed.cta.shared.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): False,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", "ld.volatile.shared.u32 %d, [flag]"): True,
+    ("", "st.volatile.shared.u32 [flag], 1;", "ld.volatile.shared.u32 %d, [flag]"): False,
+    ("fence.acq_rel.cta;", "atom.shared.exch.b32 %d, [flag], 1;", "atom.shared.or.b32 %d, [flag], 0"): True,
+    ("fence.acq_rel.gpu;", "red.shared.add.u32 [flag], 1;", "ld.relaxed.cta.shared.u32 %d, [flag]"): True,
+    ("", "red.release.cta.shared.add.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): True,
+    ("fence.proxy.async;", "red.shared.add.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): False,
+    ("membar.cta;", "st.shared.u32 [flag], 1;", "ld.volatile.shared.u32 %d, [flag]"): False,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", "mov.u32 %d, 1"): False,
+    ("membar.cta;", "st.volatile.global.u32 [%out], 1;", "ld.acquire.cta.global.u32 %d, [%out]"): True,
+}
+
+
+@pytest.mark.parametrize("notice", NOTICES)
+def test_a_warp_reads_what_another_has_given_notice_of(notice):
+    fence, tells, hears = notice
+    kernel = f"{WRITES}{fence} setp.eq.u32 %p, %t, 0; @%p {tells}\n{READS.format(hears)}"
+    found = run(FLAGGED + kernel + TAIL, ["out=u32[64]=0"], block=64).findings
+    assert (not found) == NOTICES[notice], found
+    assert all("ld reads what st of line" in each.words for each in found)
+
+
+COUNT = """st.shared.u32 [%s], %t; bar.warp.sync -1; membar.cta;
+and.b32 %o, %t, 31; setp.eq.u32 %p, %o, 0; mov.u32 %d, 0; @%p atom.shared.inc.u32 %d, [flag], 3;
+shfl.sync.idx.b32 %d, %d, 0, 31, -1; mov.u32 %v, 0;
+setp.eq.u32 %p, %d, {}; xor.b32 %o, %s, 384; @%p ld.shared.u32 %v, [%o];
+"""
+
+
+def test_the_last_warp_knows_of_all_that_counted_before_it():
+    """Each of four reads what the one opposite has written, and knows of it if that counted before."""
+    for which in range(4):
+        found = run(FLAGGED + COUNT.format(which) + TAIL, ["out=u32[128]=0"], block=128)
+        assert found.ok == (3 - which < which), (which, found)
+
+
+def test_an_atomic_of_what_another_warp_has_just_stored():
+    count = "setp.lt.u32 %p, %t, 32; @%p st.shared.u32 [tile], 0; {} @!%p {} mov.u32 %v, 0;"
+    for counts in ("red.shared.add.u32 [tile], 1;", "atom.shared.add.u32 %d, [tile], 1;"):
+        assert not races(count.format("bar.sync 0;", counts), block=64)
+        assert "reads what st of line 6 writes" in races(count.format("", counts), block=64)[0]
+
+
 def test_lanes_know_what_those_know_that_they_met():
     """Lanes 0 and 1 meet, then 1 and 2: what 0 wrote is known to 2, and what 3 wrote is not."""
     store = "setp.eq.u32 %p, %t, {0}; @%p st.shared.u32 [tile+{1}], 7;\n"
