@@ -246,7 +246,7 @@ def decode(word: int, query: Query, extents: str | None = None) -> Decoded:
     if not 0 <= word < 1 << 64:
         raise LanemapError(f"{word} is no descriptor: it has 64 bits, as in 0x4000004000400000")
     if odd := [bit for bit in RESERVED if word >> bit & 1]:
-        raise LanemapError(f"0x{word:016x} is no descriptor: bits {spans(odd)} are reserved, and must be 0")
+        raise LanemapError(f"0x{word:016x} is no descriptor: bit{'s' * (len(odd) > 1)} {spans(odd)} must be 0")
     right, given = describe(query, extents), Fields.of(word)
     of, product = right.tile, _product(right.key)
     lines = given.start % of.alignment // _LINE if given.base else 0

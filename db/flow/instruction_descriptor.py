@@ -6,12 +6,12 @@ The first has 32 bits (9.7.18.4.2), the second 64, and ``shared`` for its kind (
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import LanemapError
 from ..isa import data
 from ..rows import Rows, Told
-from ..text import spans
+from ..text import either, listed, spans
 
 #: Stands for a kind in the words of a descriptor of a matrix.
 _SHARED = "shared"
@@ -63,11 +63,8 @@ def fields(kind: str) -> list[Field]:
     Raises:
         LanemapError: there is no such kind; names those that there are.
     """
-    tables = {name: table for table in data("instruction_descriptor") for name in table["kinds"].split()}
-    if kind not in tables:
-        raise LanemapError(f"no kind {kind!r} of tcgen05.mma: choose from {', '.join(tables)}")
     found = []
-    for row in tables[kind]["fields"]:
+    for row in _table(kind)["fields"]:
         spelt = row.get("values", {})
         values: Mapping[str, int] = next((these for kinds, these in spelt.items() if kind in kinds.split()), {})
         if values or not spelt:  # what other kinds alone have is reserved
@@ -75,6 +72,23 @@ def fields(kind: str) -> list[Field]:
             bits = [bit for first, *last in runs for bit in range(first, (last or [first])[0] + 1)]
             found.append(Field(row["field"], bits, values, row.get("times", 1), row.get("later", "")))
     return found
+
+
+def widths(kind: str, *, sparse: bool) -> dict[int, list[int]]:
+    """The values of N that an instruction of a kind has for each M, whichever blocks execute it (9.7.18.2.1)."""
+    found: dict[int, list[int]] = {}
+    for row in _table(kind)["shapes"]:
+        if kind in row["kinds"].split() and not (sparse and row.get("dense")):
+            widths = [n for first, last, step in row["N"] for n in range(first, last + 1, step)]
+            found |= {m: [*found.get(m, ()), *widths] for m in row["M"]}
+    return found
+
+
+def _table(kind: str) -> Mapping[str, Any]:
+    tables = {name: table for table in data("instruction_descriptor") for name in table["kinds"].split()}
+    if kind not in tables:
+        raise LanemapError(f"no kind {kind!r} of tcgen05.mma: choose from {', '.join(tables)}")
+    return tables[kind]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,8 +118,12 @@ class InstructionDescriptor(Told):
             if not field.meaning(number):
                 choices = " or ".join(f"{number} ({names})" for names, number in field.values.items())
                 said.append(f"{field.name} is {number}: it must be {choices}")
-            elif field.name in ("M", "N") and not number:
-                said.append(f"{field.name} is 0")
+        held = {field.name: number * field.times for field, number in self.numbers()}
+        known = widths(self.kind, sparse=bool(held.get("sparse")))
+        if known and held["M"] not in known:
+            said.append(f"M is {held['M']}: it must be {either([*map(str, sorted(known))])}")
+        elif known and held["N"] not in known[held["M"]]:
+            said.append(f"N is {held['N']}: with M of {held['M']} it must be {listed(known[held['M']])}")
         return said
 
     @property
@@ -187,4 +205,7 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
         least = min(field.values.values(), default=0)
         chosen = field.number(given[name]) if name in given else least
         number |= sum((chosen >> at & 1) << bit for at, bit in enumerate(field.bits))
-    return InstructionDescriptor(kind, number)
+    made = InstructionDescriptor(kind, number)
+    if made.wrong:
+        raise LanemapError(f"no tcgen05.mma {_named(kind)} has this shape: {'; '.join(made.wrong)}")
+    return made

@@ -22,6 +22,7 @@ from ..layout.fragment import Fragment
 from ..layout.shared import places
 from ..rows import Rows, Told
 from ..store.reader import Reader
+from ..text import either
 from . import box
 from .chain import as_half_pairs, operand
 from .descriptor import Descriptor, memory_key
@@ -205,7 +206,11 @@ def through(
     tile, written = (source, places(source)) if source else laid(chosen)
     if written is None:
         along = (k if major == "K" else mn) * bits // 8
-        raise LanemapError(f"{chosen} has lines of {tile.span} bytes, and these have {along}: write --through none")
+        fitting = [
+            name for name in (BOX_MODES if isinstance(goal, BoundingBox) else MODES) if laid(name)[1] is not None
+        ]
+        better = goal.mode if goal and goal.mode in fitting else either(fitting)
+        raise LanemapError(f"{chosen} has lines of {tile.span} bytes, and these have {along}: write --through {better}")
     written = written.T if source and turned else written
     descriptor: Descriptor | None = None
     read: Array | None

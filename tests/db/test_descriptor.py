@@ -180,8 +180,9 @@ def test_what_cannot_be_says_what_would_be_right(operand, extents, why):
 
 
 def test_reserved_bits_are_refused():
-    with pytest.raises(lanemap.LanemapError, match="bits 14 are reserved, and must be 0"):
-        lanemap.Database.descriptor("m64n128k16 f16 B 128B.K", decode=1 << 14)
+    for word, bits in ((1 << 14, "bit 14"), (3 << 14, "bits 14-15")):
+        with pytest.raises(lanemap.LanemapError, match=f"0x{word:016x} is no descriptor: {bits} must be 0"):
+            lanemap.Database.descriptor("m64n128k16 f16 B 128B.K", decode=word)
 
 
 @pytest.mark.parametrize(

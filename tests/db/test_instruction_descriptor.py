@@ -27,6 +27,17 @@ SCALED = {
 }
 
 
+def exists(kind, m, n, *, sparse=False):
+    """Whether an instruction of a kind has a shape, of one block or of two, with .ws or without."""
+    if m == 32 and kind in TYPES:
+        return n in (64, 128) or (n == 256 and not sparse)
+    if kind == "i8" and m in (64, 128) and n > 32:
+        return n % 16 == 0 and n <= 256
+    steps = {128: 8, 256: 16} if kind in SCALED else {64: 8, 128: 8, 256: 16}
+    steps |= {"i8": {256: 32}, "ti16": {128: 16, 256: 32}}.get(kind, {})
+    return m in steps and 0 < n <= 256 and n % steps[m] == 0
+
+
 def described(words):
     return lanemap.Database.descriptor(f"tcgen05.mma {words}")
 
@@ -73,6 +84,20 @@ def test_k_is_that_of_a_dense_or_a_sparse_product(kind, k, sparse, bits):
 
 
 @pytest.mark.parametrize("kind", [*TYPES, *SCALED])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_shape_that_no_instruction_has_is_refused(kind, sparse):
+    types = [next(iter(numbers)) for numbers in (TYPES.get(kind) or SCALED[kind][:1])]
+    step = 16 if kind in TYPES else 128
+    for m, n in product(range(0, 512, step), range(0, 512, 8)):
+        words = f"kind::{kind} m{m}n{n} {' '.join([*types, types[-1]])} sparse={'yes' if sparse else 'no'}"
+        if exists(kind, m, n, sparse=sparse):
+            assert described(words).wrong == []
+        else:
+            with pytest.raises(lanemap.LanemapError, match=f"no tcgen05.mma kind::{kind} has this shape: [MN] is "):
+                described(words)
+
+
+@pytest.mark.parametrize("kind", [*TYPES, *SCALED])
 def test_a_word_is_read_back_and_what_is_reserved_is_refused(kind):
     table = fields(kind)
     bits = [bit for field in table for bit in field.bits]
@@ -90,7 +115,8 @@ def test_a_word_is_read_back_and_what_is_reserved_is_refused(kind):
                 changed = changed & ~(1 << bit) | (other >> at & 1) << bit
             said = lanemap.Database.descriptor(f"tcgen05.mma kind::{kind}", decode=changed)
             assert [found for one, found in said.numbers() if one == field] == [other]
-            known = other in field.values.values() if field.values else other or field.name not in "MN"
+            shape = {"M": 128, "N": 64} | {field.name: other * field.times}
+            known = other in field.values.values() if field.values else exists(kind, shape["M"], shape["N"])
             assert bool(said.wrong) != bool(known), (field, other, number)
 
 

@@ -105,7 +105,9 @@ def test_lanes_load_what_lanes_store(database):
         ("m64n64k16 f16 A", "m64n64k16 f16 A 128B.K", "128B", "writes nothing to memory: name a D"),
         ("m64n64k16 f32 D", "m64n64k16 f32 D", "128B", "reads nothing from memory"),
         ("m64n8k16 f32 D", "m64n64k16 f16 A 128B.K", "128B", "is 64 x 8 here, no multiple of 64 x 16"),
-        ("m64n24k16 f32 D", "m64n8k16 f16 B 32B.MN", "128B", "128B has lines of 128 bytes, and these have 48"),
+        ("m64n24k16 f32 D", "m64n8k16 f16 B 32B.MN", "128B", "these have 48: write --through none"),
+        ("m64n64k16 f32 D", "m64n64k32 e4m3 A 32B.K", "128B", "these have 64: write --through 32B"),
+        ("m64n64k16 f32 D", "m64n64k32 e4m3 A 128B.K", "128B", "these have 64: write --through none, 32B or 64B"),
         (
             "m64n64k16 f32 D",
             "m64n64k32 e4m3 A 64B.K",
