@@ -1,8 +1,6 @@
 """What ships, read once in each process that tests. Copy elements before changing them."""
 
-import shutil
 from functools import cache
-from pathlib import Path
 
 import lanemap
 from lanemap.db.layout.fragment import Fragment, Source
@@ -50,9 +48,3 @@ def corrected() -> list[Fragment]:
 def recorded() -> Source:
     """The run on the H200."""
     return everything()[-1]
-
-
-def copied(folder: Path) -> Path:
-    """A copy of the package without what takes long to build: one of two captures, and wgmma in shared memory."""
-    left_out = ("tests", ".*", "__pycache__", "build", "*.egg-info", "h100-*.parquet", "wgmma-shared.toml")
-    return shutil.copytree(Path(lanemap.__file__).parent, folder / "lanemap", ignore=shutil.ignore_patterns(*left_out))

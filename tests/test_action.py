@@ -97,7 +97,7 @@ def commands(said):
 
 
 @pytest.fixture
-def check(runner, built, tmp_path):
+def check(runner, built_for_a_warp, tmp_path):
     """A function that runs the second step in a repository with these kernels and this mapping."""
 
     def check(kernels, *entries, allow="false", against="", mapping="ci/kernels.toml", traces="", files=()):
@@ -108,7 +108,7 @@ def check(runner, built, tmp_path):
         (repository / mapping).write_text('library = "my kernels"\npackage = "my-kernels"\n' + "".join(entries))
         for name, text in dict(files).items():
             (repository / name).write_text(text)
-        shutil.copy(built, Path(runner["RUNNER_TEMP"], "lanemap.db"))
+        shutil.copy(built_for_a_warp, Path(runner["RUNNER_TEMP"], "lanemap.db"))
         inputs = {"MAPPING": mapping if entries else "", "TRACES": traces}
         inputs |= {"PYTHON": "python3", "AGAINST": against, "ALLOW_UNJUDGED": allow}
         summary = tmp_path / "summary.md"
@@ -137,23 +137,16 @@ def test_right_layouts_pass(check):
 
 
 @pytest.mark.slow
-def test_a_wrong_layout_is_said_on_the_line_of_its_function(check):
+def test_a_wrong_layout_is_said_on_the_line_of_its_function_and_one_that_is_gone_on_the_mapping(check):
     kernels = KERNELS.format(slip=" * (lane < 8)")
-    code, annotations, summary, _ = check(kernels, entry("a_fragment", "A"), entry("b_fragment", "B"))
+    code, annotations, summary, _ = check(kernels, entry("gone", "A"), entry("b_fragment", "B"))
     line = 1 + kernels.splitlines().index("def b_fragment(lane, value):")
     assert code == 1
-    (said,) = annotations
-    assert said.startswith(f"::error file=ci/layouts/kernels.py,line={line},title=B of mma m16n8k16 f16 bf16::")
+    gone, wrong = annotations
+    assert gone.startswith("::error file=ci/kernels.toml,title=Lanemap::kernels: 2 fragments, 256 rows; 1 failed%0A")
+    assert "has no attribute 'gone'" in gone
+    assert wrong.startswith(f"::error file=ci/layouts/kernels.py,line={line},title=B of mma m16n8k16 f16 bf16::")
     assert "b_fragment" in summary
-
-
-@pytest.mark.slow
-def test_a_function_that_is_gone_is_said_on_the_mapping(check):
-    code, annotations, _, _ = check(KERNELS.format(slip=""), entry("a_fragment", "A"), entry("gone", "B"))
-    assert code == 1
-    (said,) = annotations
-    assert said.startswith("::error file=ci/kernels.toml,title=Lanemap::kernels: 2 fragments, 512 rows; 1 failed%0A")
-    assert "has no attribute 'gone'" in said
 
 
 @pytest.mark.slow

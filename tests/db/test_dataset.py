@@ -20,6 +20,7 @@ from lanemap.db.lookup import COLUMNS, Query, read_fragments, with_rows
 from lanemap.db.store.export import METADATA_KEY, write_dataset
 from lanemap.db.store.files import MANIFEST, folder_atomically
 
+from ..modes import LONG
 from ..shipped import SHIPPED
 
 GUIDE = (Path(lanemap.__file__).parent / "cli" / "web" / "guide" / "export.md").read_text()
@@ -31,9 +32,11 @@ def export(database, query, folder):
 
 
 @pytest.fixture(scope="module")
-def folder(database, tmp_path_factory):
+def folder(request, tmp_path_factory):
+    """A dataset of all that ships but wgmma, which is in it in the long mode."""
     folder = tmp_path_factory.mktemp("dataset") / "layouts"
-    export(database, Query(), folder)
+    with lanemap.open(request.getfixturevalue("built" if LONG else "built_for_a_warp")) as database:
+        export(database, Query(), folder)
     return folder
 
 

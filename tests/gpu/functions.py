@@ -156,38 +156,39 @@ def fused(n, case, database):
     return name, text, made.functions, np.frombuffer(made.given, "u4"), np.frombuffer(right, "u4")
 
 
+def products(database):
+    """By target, each kernel of products: its name, its text, what it calls, its threads, and the words of both."""
+    made = (fused(n, case, database) for n, case in enumerate(PRODUCTS))
+    return {"sm_90a": [(name, text, functions, 32, *words) for name, text, functions, *words in made]}
+
+
 def cases(database):
-    """By target, each kernel: its name, its text, what it calls, its threads, the words it is given and must leave."""
+    """By target, every kernel: its name, its text, what it calls, its threads, the words it is given and must leave."""
     from ..functions import of_chain, of_recipe
     from ..notation.test_function import CHAINS, RECIPES, answers
     from ..notation.test_reductions import kernels
 
-    found = {}
+    found = products(database)
     for target in CHAINS.keys() | RECIPES.keys():
         alone = [*map(of_chain, answers(database, CHAINS.get(target, [])))]
         alone += map(of_recipe, answers(database, RECIPES.get(target, [])))
-        found[target] = [
+        found[target] = found.get(target, []) + [
             (case.name, case.text, [case.function], case.threads, case.given, case.right) for case in alone
         ]
-    for n, case in enumerate(PRODUCTS):
-        name, text, functions, given, right = fused(n, case, database)
-        found["sm_90a"].append((name, text, functions, 32, given, right))
     parts, reductions = kernels()
     found["sm_90a"] += [(name, text, parts, threads, given, right) for name, text, threads, given, right in reductions]
     return found
 
 
-def build(folder, file=None, only=None):
-    """Writes the kernels of each target, or of only one, as PTX, what each is given, and what it must leave."""
+def build(folder, file=None, kinds=cases):
+    """Writes the kernels of each target as PTX, what each is given, and what it must leave."""
     import lanemap
 
     from ..functions import compiled
 
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place, lanemap.open(file or Path(place) / "layouts.db") as database:
-        for target, kernels in cases(database).items():
-            if only and target != only:
-                continue
+        for target, kernels in kinds(database).items():
             compiled([part for _, text, functions, *_ in kernels for part in (*functions, text)], target, folder)
             ptx = folder / f"functions_{target}.ptx"
             if target != "sm_120a":

@@ -7,13 +7,13 @@ import pytest
 
 from ..machine.conftest import run as traced
 from ..modes import LONG
-from .functions import PRODUCTS, build, run
+from .functions import PRODUCTS, build, cases, products, run
 
 
 @pytest.mark.slow
 def test_products_made_with_the_functions_are_those_of_numpy(tmp_path, built, ptxas):
-    """On simulated threads. All that a card is given assembles, too: of other targets in the long mode."""
-    build(tmp_path, built, None if LONG else "sm_90a")
+    """On simulated threads. All that a card is given assembles, too: what is no product in the long mode."""
+    build(tmp_path, built, cases if LONG else products)
     for file in tmp_path.glob("*.ptx"):
         ptxas(file, file.stem.removeprefix("functions_"))
     ptx, kept = (tmp_path / "functions_sm_90a.ptx").read_text(), np.load(tmp_path / "functions_sm_90a.npz")

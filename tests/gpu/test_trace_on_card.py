@@ -8,7 +8,7 @@ from .corpus import build, run
 
 @pytest.mark.slow
 def test_the_corpus_assembles(tmp_path, built):
-    mistakes = 100 if LONG else 20
+    mistakes = 100 if LONG else 5
     assert build(tmp_path, built, mistakes) >= mistakes / 5
 
 

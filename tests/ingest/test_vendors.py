@@ -3,13 +3,11 @@
 import csv
 import io
 import json
-import os
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 
-from ..shipped import copied
+from .copies import asked, copied
 
 pytestmark = pytest.mark.slow  # each command is a process of a copy of the package
 MNEMONIC = "v_mfma_f32_16x16x16_f16"
@@ -58,33 +56,6 @@ col = %laneid % 16
 '''
 """
 
-#: Runs commands, each a list of words, and then asks for pages; prints what came of each.
-ASK = """
-import contextlib, io, json, sys
-import httpx
-from fastapi.testclient import TestClient
-import lanemap
-from lanemap.cli import main
-from lanemap.cli.web.app import create_app
-
-answers = []
-commands, pages = json.load(sys.stdin)
-for words in commands:
-    out, err, code = io.TextIOWrapper(io.BytesIO(), write_through=True), io.StringIO(), 0
-    sys.argv = ["lanemap", *words]
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as exit:
-            code = exit.code or 0
-    answers.append((code, out.buffer.getvalue().decode(), err.getvalue()))
-with lanemap.open() as database, TestClient(create_app(database), base_url="http://127.0.0.1") as client:
-    for page in pages:
-        answer = client.get(page)
-        answers.append((answer.status_code, str(answer.url), answer.text))
-print(json.dumps(answers), file=sys.__stdout__)
-"""
-
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory):
@@ -102,21 +73,7 @@ def ask(tmp_path_factory):
     catalogue.mkdir()
     (catalogue / "document.toml").write_text(DOCUMENT)
     (catalogue / "v_mfma.toml").write_text(SECTION)
-    environment = os.environ | {"PYTHONPATH": str(folder), "LANEMAP_DB": str(folder / "copy.db"), "COLUMNS": "150"}
-
-    def ask(*commands, pages=()):
-        done = subprocess.run(
-            [sys.executable, "-c", ASK],
-            input=json.dumps([commands, pages]),
-            env=environment,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return [tuple(answer) for answer in json.loads(done.stdout)]
-
-    return ask
+    return partial(asked, package)
 
 
 def rows(answer):

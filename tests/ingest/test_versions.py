@@ -3,11 +3,8 @@
 import csv
 import io
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -18,7 +15,8 @@ from lanemap import ingest
 from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
-from ..shipped import NUMBERED, PRINTED, copied
+from ..shipped import NUMBERED, PRINTED
+from .copies import asked, copied
 
 FOLDER = Path(lanemap.__file__).parent / "ingest" / "catalogue"
 DOCUMENT = f"""
@@ -153,46 +151,45 @@ def test_what_is_neither_said_nor_drawn_is_unstated(version, read):
 
 
 @pytest.mark.slow
-def test_every_command_of_a_copy_knows_the_version(version, tmp_path):
+def test_every_command_of_a_copy_knows_the_version(version):
     """As somebody who adds it would ask: files alone, and the row of the vendor."""
     vendors = version / "db" / "isa" / "vendors.json"
     vendors.write_text(vendors.read_text().replace(f'"{PRINTED}+errata"', '"ptx-isa-9.9+errata"'))
-
-    def run(*words, code=0):
-        environment = os.environ | {
-            "PYTHONPATH": str(tmp_path),
-            "LANEMAP_DB": str(tmp_path / "copy.db"),
-            "COLUMNS": "120",
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "lanemap", *words], env=environment, cwd=tmp_path, capture_output=True, text=True
-        )
-        assert done.returncode == code, (words, done.stdout[-500:], done.stderr)
-        return done.stdout
-
-    named = [row["name"] for row in csv.DictReader(io.StringIO(run("list", "sources", "-f", "csv")))]
-    assert named[:2] == ["ptx-isa-9.9", "ptx-isa-9.9+errata"]
     added = ("m16n8k32", "f16", "A", "--instruction", "mma")
-    assert "9.7.17.5.18" in run("show", *added)
-    assert "9.7.17.5.6" in run("show", "m16n8k4", "tf32", "A")
-    row = next(csv.DictReader(io.StringIO(run("find", *added, "--row", "9", "--col", "18", "-f", "csv"))))
+    commands = [
+        ("list", "sources", "-f", "csv"),
+        ("find", *added, "--row", "9", "--col", "18", "-f", "csv"),
+        ("list", "errata", "-s", "ptx-isa-9.9+errata", "-f", "csv"),
+        ("show", *added),
+        ("show", "m16n8k4", "tf32", "A"),
+        ("export", *added, "-f", "csv"),
+        ("draw", *added, "--output", "added.svg"),
+        ("chain", "m16n8k16", "f32", "D", "m16n8k16", "f16", "A"),
+        ("sql", "SELECT DISTINCT source FROM layout WHERE shape = 'm16n8k32' AND type = 'f16'"),
+        ("diff", PRINTED, "ptx-isa-9.9", "-f", "json"),
+        ("diff", "ptx-isa-9.1", PRINTED),  # for the example that 9.1 prints wrong
+        ("check",),
+        ("report", "ptx-isa-9.9"),
+    ]
+    answers = asked(version, *commands)
+    assert [code for code, *_ in answers] == [0] * 9 + [1] * 4, answers
+    said = [out for _, out, _ in answers]
+    sources, (row,), errata = (list(csv.DictReader(io.StringIO(out))) for out in said[:3])
+    assert [source["name"] for source in sources][:2] == ["ptx-isa-9.9", "ptx-isa-9.9+errata"]
     assert (row["lane"], row["reg"], row["slot"]) == ("5", "5", "0")
-    differing = json.loads(run("diff", PRINTED, "ptx-isa-9.9", "-f", "json", code=1))["comparisons"][0]["fragments"]
-    said = {
-        (one["role"], one["shape"], one["type"]): one["verdict"] for one in differing if one["verdict"] != "identical"
+    assert {erratum["instruction"] for erratum in errata} == {"movmatrix"}
+    shown, other, exported, _, chained, selected, differing, _, checked, report = said[3:]
+    assert ("9.7.17.5.18" in shown, "9.7.17.5.6" in other, bool(chained)) == (True, True, True)
+    assert [name in text for name, text in (("ptx-isa-9.9", exported), ("ptx-isa-9.9", checked))] == [True, True]
+    assert ["9.9" in text for text in (selected, report)] == [True, True]
+    verdicts = {
+        (one["role"], one["shape"], one["type"]): one["verdict"]
+        for one in json.loads(differing)["comparisons"][0]["fragments"]
+        if one["verdict"] != "identical"
     }
-    assert said == {
+    assert verdicts == {
         ("A", "m8n8k16", "s8"): "different",
         ("A", "m8n8k16", "u8"): "different",
         ("A", "m16n8k256", "b1"): "different",
         ("A", "m16n8k32", "f16"): "right only",
     }
-    run("diff", "ptx-isa-9.1", PRINTED, code=1)  # for the example that 9.1 prints wrong
-    assert "ptx-isa-9.9" in run("check", code=1)
-    errata = run("list", "errata", "-s", "ptx-isa-9.9+errata", "-f", "csv")
-    assert {row["instruction"] for row in csv.DictReader(io.StringIO(errata))} == {"movmatrix"}
-    assert "ptx-isa-9.9" in run("export", *added, "-f", "csv")
-    run("draw", *added, "--output", "added.svg")
-    assert run("chain", "m16n8k16", "f32", "D", "m16n8k16", "f16", "A")
-    assert "9.9" in run("sql", "SELECT DISTINCT source FROM layout WHERE shape = 'm16n8k32' AND type = 'f16'")
-    assert "9.9" in run("report", "ptx-isa-9.9", code=1)

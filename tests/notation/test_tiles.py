@@ -105,12 +105,12 @@ WARPGROUPS = [
 
 #: What a product in words has: the operands that registers hold, and where CuTe's atom takes A.
 PRODUCTS = [
-    ("m16n8k16", "f16", "mma", "f32", "", "ABC", TILINGS if LONG else TILINGS[::3] + TILINGS[-1:]),
+    ("m16n8k16", "f16", "mma", "f32", "", "ABC", TILINGS if LONG else TILINGS[::5]),
     ("m64n64k16", "bf16", "wgmma", "f32", "", "D", WARPGROUPS if LONG else WARPGROUPS[2:]),
     ("m64n64k16", "f16", "wgmma", "f16", "_rs", "AD", WARPGROUPS if LONG else WARPGROUPS[:1]),
-    ("m64n64k8", "tf32", "wgmma", "f32", "_rs", "AD", WARPGROUPS[1:2]),
     ("m64n64k32", "s8", "wgmma", "s32", "_rs", "AD", WARPGROUPS[1:2]),
-    ("m64n64k32", "e4m3", "wgmma", "f16", "", "D", WARPGROUPS[1:2]),
+    ("m64n64k8", "tf32", "wgmma", "f32", "_rs", "AD", WARPGROUPS[1:2] * LONG),
+    ("m64n64k32", "e4m3", "wgmma", "f16", "", "D", WARPGROUPS[1:2] * LONG),
 ]
 
 

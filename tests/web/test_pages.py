@@ -326,7 +326,8 @@ def test_the_page_on_the_api_names_every_route_and_parameter(reader):
 
 
 @pytest.mark.slow
-def test_pages_follow_what_is_written(file):
+def test_pages_follow_what_is_written(built_for_a_warp, tmp_path):
+    file = shutil.copy2(built_for_a_warp, tmp_path)
     with lanemap.open(str(file)) as database, asking(database) as client:
         assert "mine-too" not in client.get("/sources").text
         fragment = database.fragment("m16n8k16", "f16", "A")
@@ -507,8 +508,9 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
 @pytest.mark.slow
-def test_names_from_outside_are_text(file):
+def test_names_from_outside_are_text(built_for_a_warp, tmp_path):
     """A source with tags for a name, a title and an origin, everywhere that they are shown."""
+    file = shutil.copy2(built_for_a_warp, tmp_path)
     with lanemap.open(str(file)) as database:
         fragment = database.fragment("m16n8k16", "f16", "A")
         wrong = fragment.elements.copy()
