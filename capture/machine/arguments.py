@@ -204,8 +204,9 @@ def _file(name: str, folder: Path | None) -> Path:
 def _read(file: Path) -> Array:
     try:
         return np.asarray(np.load(file, allow_pickle=False))
-    except (OSError, ValueError):
-        raise LanemapError(f"{file} is no array of numpy: write one with numpy.save", "arg") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is no array of numpy"
+        raise LanemapError(f"cannot read {file}: {reason}: write one with numpy.save", "arg") from None
 
 
 def named(

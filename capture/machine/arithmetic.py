@@ -212,8 +212,17 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
 def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
     """mov: a copy, or registers packed into a wider one, or apart again."""
     type_ = instruction.type
-    known(instruction, "")
+    known(instruction, "v2 v4")
     target, source = instruction.operands
+    if isinstance(target, Vector) and isinstance(source, Vector):
+        pairs = zip(target.items, source.items, strict=True)
+        moves = [_move(machine, instruction._replace(operands=pair), function) for pair in pairs]
+
+        def each(group: ActiveThreads) -> None:
+            for move in moves:
+                move(group)
+
+        return each
     if isinstance(target, Vector) or isinstance(source, Vector):
         return _pack(machine, instruction, function)
     result = machine.register(target, type_, function)

@@ -29,7 +29,7 @@ _STRONG = ("acquire", "release", "volatile", "relaxed", "mmio")
 #: What has no effect on one thread's view of a kernel that is free of races.
 IGNORED = (
     *("fence", "membar", "prefetch", "prefetchu", "nanosleep", "pragma", "discard", "applypriority", "createpolicy"),
-    *("setmaxnreg", "griddepcontrol"),
+    *("setmaxnreg", "griddepcontrol", "pmevent"),
 )
 
 

@@ -187,10 +187,14 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Scope:
-    """The names that a block in braces declares: each with the name that is unique in its function."""
+    """The names that a block in braces declares: each with the name that is unique in its function.
+
+    ``vectors`` are those of registers that are vectors of others, by the unique names of these.
+    """
 
     def __init__(self, outer: _Scope | None, number: int) -> None:
         self.outer, self.number, self.names = outer, number, dict[str, str]()
+        self.vectors: dict[str, Vector] = outer.vectors if outer else {}
 
     def declare(self, name: str) -> str:
         self.names[name] = f"{name}#{self.number}" if self.outer else name
@@ -306,20 +310,27 @@ class _Reader:
         self.function = None if ".extern" in words else function
 
     def _registers(self, words: list[str]) -> None:
-        function, type_ = self._inside(), words[1].removeprefix(".")
-        at = 2
+        """Registers of a type; a vector, and one of 128 bits, is of several that are called as its elements are."""
+        function, scope = self._inside(), self.scopes[-1]
+        at = 2 + (words[1] in (".v2", ".v4"))
+        type_, letters = words[at - 1].removeprefix("."), "xyzw"[: int(words[1][2:])] if at == 3 else ""
+        if type_ == "b128":
+            type_, letters = "b64", "xy"
         while at < len(words):
             name, several = words[at], words[at + 1 : at + 2] == ["<"]
             for each in [f"{name}{number}" for number in range(int(words[at + 2]))] if several else [name]:
-                function.registers[self.scopes[-1].declare(each)] = type_
+                own = [scope.declare(f"{each}.{letter}") for letter in letters] or [scope.declare(each)]
+                function.registers |= dict.fromkeys(own, type_)
+                if letters:
+                    scope.vectors[scope.declare(each)] = Vector(tuple(map(Name, own)))
             at += 5 if several else 2
 
     def _variable(self, tokens: list[_Token]) -> None:
-        (variable,) = _variables(tokens)
-        if self.function and self.scopes:
-            self.function.variables.append(variable._replace(name=self.scopes[-1].declare(variable.name)))
-        else:
-            self.module.variables.append(variable)
+        for variable in _variables(tokens):
+            if self.function and self.scopes:
+                self.function.variables.append(variable._replace(name=self.scopes[-1].declare(variable.name)))
+            else:
+                self.module.variables.append(variable)
 
     def _instruction(self, tokens: list[_Token], line: int) -> None:
         self._inside()
@@ -329,24 +340,28 @@ class _Reader:
             guard, tokens = Name(tokens[1 + negated].text, negated), tokens[2 + negated :]
         operands = _operands(tokens[1:])
         parts = tuple(tokens[0].text.split("."))
+        if parts[0] in ("ld", "st", "mov") and parts[-1] == "b128":
+            parts = (*parts[:-1], "v2", "b64")
         self.pending.append((Statement(parts, operands, guard, SourceLine(line, self.source)), self.scopes[-1]))
 
 
 def _variables(tokens: Sequence[_Token]) -> list[Variable]:
     """Declarations, apart from each other by commas outside of brackets and braces."""
-    found = []
+    found, said = [], ""
     for declared in _separated(tokens):
         words = [token.text for token in declared]
         if not words:
             continue
         head, _, rest = " ".join(words).partition(" = ")
+        head = head if "." in head.split(" [")[0] else said + head  # as the one before it, but for the name
         matched = re.search(r"([$\w%]+)((?: \[ ?\d* ?\])*)$", head)
         if matched is None:
             raise ValueError(head)
+        said = head[: matched.start()]
         types = [word[1:] for word in head.split() if word.startswith(".") and _TYPE.fullmatch(word[1:])]
         space = next((word for word in head.split() if word in SPACES), ".reg")
         extents = re.findall(r"\[ ?(\d*) ?\]", matched[2])
-        each = max(bits_of(types[0]) // 8, 1) * (4 if ".v4" in words else 2 if ".v2" in words else 1)
+        each = max(bits_of(types[0]) // 8, 1) * (4 if ".v4" in head else 2 if ".v2" in head else 1)
         size = each * prod(int(extent or 0) for extent in extents)
         align = re.search(r"\.align (\d+)", head)
         pointer, data = ".ptr" in words, None
@@ -439,7 +454,8 @@ def _resolved(instruction: Statement, scope: _Scope) -> Statement:
     def resolve(operand: Operand) -> Operand:
         match operand:
             case Name(name, negated):
-                return Name(scope.find(name), negated)
+                unique = scope.find(name)
+                return scope.vectors.get(unique, Name(unique, negated))
             case Vector(items):
                 return Vector(tuple(map(resolve, items)))
             case MemoryOperand(base, offset, more):

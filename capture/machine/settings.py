@@ -37,7 +37,7 @@ def read(file: Path) -> Settings:
         LanemapError: it cannot be read, is no TOML, or has what is no setting.
     """
     try:
-        written = tomllib.loads(file.read_text("utf-8"))
+        written = tomllib.loads(file.read_text("utf-8-sig"))
     except OSError as error:
         words = f"cannot read {file}: {error.strerror}: name a file such as gemm.trace.toml"
         raise LanemapError(words, "args") from None

@@ -158,9 +158,9 @@ def trace(
     notes += [f"stopped: {log.stopped}"] if log.stopped else []
     checked = not log.stopped
     if output and checked:
-        expected = product.evaluate(
-            steps, {each.name: each.numbers.reshape(each.shape) for each in arrays if each.array is not None}, chosen
-        )
+        numbers = {each.name: each.numbers.reshape(each.shape) for each in arrays if each.array is not None}
+        with np.errstate(invalid="ignore"):
+            expected = product.evaluate(steps, numbers, chosen)
         findings += _output(judge, output, after[output.name][0], steps, expected)
     values = {argument.name: argument.decode(data) for argument in arrays for data, _ in [after[argument.name]]}
     conflicts = tuple(
@@ -256,7 +256,7 @@ def compiled(kernel: Any, *, files: bool = True) -> Compiled:
     if not files:
         raise LanemapError("this is no PTX: send what nvcc -ptx writes", "kernel")
     try:
-        return Compiled(Path(kernel).read_text("utf-8"), file=str(kernel))
+        return Compiled(Path(kernel).read_text("utf-8-sig"), file=str(kernel))
     except (OSError, UnicodeDecodeError, TypeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise LanemapError(f"cannot read {kernel}: {reason}: name a file of PTX") from None
@@ -307,7 +307,8 @@ def _output(
         found.append(Diagnostic("unwritten", words, details=(f"the first is {judge.element(number, index)}",)))
     values = argument.decode(data).astype("f8")
     wanted = expected[name]
-    wrong = ~np.isclose(values, wanted, rtol=_tolerance(judge, steps), atol=_tolerance(judge, steps) * _largest(wanted))
+    off = _tolerance(judge, steps)
+    wrong = ~np.isclose(values, wanted, rtol=off, atol=off * _largest(wanted), equal_nan=True)
     wrong &= ~unset.reshape(wrong.shape)
     if wrong.any():
         found.append(_wrong(judge, number, wrong, ids, values, wanted))

@@ -73,6 +73,12 @@ def test_files_that_it_names_lie_beside_it(traced, folder):
     assert np.array_equal(found.outputs["A"], given)
 
 
+def test_files_may_begin_with_a_mark(traced, folder):
+    for name in ("gemm.ptx", "gemm.trace.toml"):
+        (folder / name).write_text((folder / name).read_text(), encoding="utf-8-sig")
+    assert traced("gemm").code == 0
+
+
 @pytest.mark.parametrize(
     ("written", "words"),
     [

@@ -46,6 +46,15 @@ def test_the_output_is_the_product():
     assert np.array_equal(product(given=given).outputs["C"], a @ b.T)
 
 
+@pytest.mark.parametrize("fill", ["inf", "nan"])
+def test_no_number_is_right_where_the_product_has_none(fill, recwarn):
+    found = product(given=[f"A=f16[16,16]={fill}", *ARGUMENTS[1:]])
+    assert found.ok, found
+    assert not recwarn.list
+    wrong = product("mov.f32 %c0, 0f00000000;", "mov.f32 %c0, 0f7FC00000;")
+    assert "C[0][0] is nan, and must be" in wrong.findings[0].details[-1]
+
+
 @pytest.mark.parametrize("formula", [FORMULA, None])
 def test_exchanged_registers_are_named(formula):
     found = product("{%a0, %a1, %a2, %a3}", "{%a0, %a2, %a1, %a3}", formula=formula)

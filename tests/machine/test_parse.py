@@ -1,0 +1,58 @@
+"""What ptxas reads is read: registers that are vectors, those of 128 bits, and several variables in one line."""
+
+import subprocess
+
+import numpy as np
+import pytest
+
+from ..toolchain import program
+from .conftest import run
+
+KERNEL = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry turn(.param .u64 in, .param .u64 out)
+{
+.reg .b64 %in, %out, %x<2>; .reg .b32 %t, %s;
+.reg .v4 .b32 %v; .reg .b128 %wide, %kept<3>;
+.shared .align 16 .b8 first[512], second[512];
+.shared .b32 one, two;
+ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; mov.u32 %t, %tid.x;
+mad.wide.u32 %in, %t, 16, %in; mad.wide.u32 %out, %t, 16, %out;
+CHANGES
+ret;
+}
+"""
+#: What each leaves of four numbers.
+CHANGES = {
+    "ld.global.v4.b32 %v, [%in]; st.global.v4.b32 [%out], %v;": [0, 1, 2, 3],
+    "ld.global.v4.b32 %v, [%in]; st.global.v4.b32 [%out], {%v.w, %v.z, %v.y, %v.x};": [3, 2, 1, 0],
+    "ld.global.b128 %wide, [%in]; mov.b128 %kept2, %wide; st.global.b128 [%out], %kept2;": [0, 1, 2, 3],
+    """ld.global.b128 %wide, [%in]; mov.b128 {%x0, %x1}, %wide; mov.b128 %kept0, {%x1, %x0};
+    st.global.b128 [%out], %kept0;""": [2, 3, 0, 1],
+    """ld.global.v4.b32 %v, [%in]; mad.lo.u32 %t, %t, 16, 0; mov.u32 %s, second; add.u32 %s, %s, %t;
+    st.shared.v4.b32 [%s], %v; { .reg .v4 .b32 %v; mov.b32 %v.x, 0; } mov.u32 %s, first; add.u32 %s, %s, %t;
+    st.shared.v4.b32 [%s], {%t, %t, %t, %t}; ld.shared.v4.b32 %v, [%s+512]; st.global.v4.b32 [%out], %v;""": [
+        0,
+        1,
+        2,
+        3,
+    ],
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+def test_vectors_are_their_elements(changes):
+    given = np.arange(128, dtype="u4")
+    found = run(KERNEL.replace("CHANGES", changes), {"in": given, "out": "u32[128]=0"})
+    assert found.ok, found
+    assert np.array_equal(found.outputs["out"].reshape(-1, 4), given.reshape(-1, 4)[:, CHANGES[changes]])
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+def test_ptxas_reads_them(tmp_path, changes):
+    (tmp_path / "turn.ptx").write_text(KERNEL.replace("CHANGES", changes))
+    command = [program("ptxas"), "-arch=sm_90a", tmp_path / "turn.ptx", "-o", tmp_path / "turn.o"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
