@@ -30,8 +30,8 @@ FORMS += [
 ]
 
 
-def launched(kernel, probes, table):
-    """What the machine leaves of the output, as the device gives it back."""
+def launched(kernel, probes, table, spelt=str):
+    """What the machine leaves of the output, as the device gives it back; of a kernel that is spelt in some way."""
     count = len(probes.picks)
     given = []
     for port in kernel.inputs:
@@ -43,7 +43,7 @@ def launched(kernel, probes, table):
     given.append(Argument("probes", "u32", (probes.picks.size,), probes.picks.astype("u4")))
     size = count * kernel.output.size(kernel.threads) // 4
     given.append(Argument("output", "u32", (size,), np.full(size, 0xDEADBEEF)))
-    text = module_text([kernel], "sm_120a")
+    text = spelt(module_text([kernel], "sm_120a"))
     found = trace.trace(text, table.__getitem__, given, block=(kernel.threads, 1, 1), grid=(count, 1, 1), limit=100_000)
     assert not [finding for finding in found.findings if finding.kind != "operand"], found
     results = found.outputs["output"].view("u1").reshape(count, -1)
@@ -74,6 +74,26 @@ def test_numbers_of_few_bits_become_bytes(form):
             assert register >> 8 * int(row["slot"]) & 0xFF == line >> bits * int(row["col"]) & (1 << bits) - 1
 
 
+def at_random_of(kernel, table, random):
+    """Four probes of random inputs."""
+    patterns = {port.name: _random(kernel, port, table, random, 4) for port in kernel.inputs}
+    return Probes(patterns, np.tile(np.arange(4, dtype=np.uint32)[:, None], (1, len(kernel.inputs))))
+
+
+def test_metadata_are_read_alike_where_no_word_says_that_they_are_ordered():
+    form = next(form for form in forms("mma.sp", "m16n8k32") if form.a == "f16")
+    table = documented() | at_random([form])
+    kernel = next(iter(kernels(form)))
+    probes = at_random_of(kernel, table, np.random.default_rng(0))
+
+    def without_the_word(text):
+        assert ".sp::ordered_metadata." in text
+        return text.replace(".sp::ordered_metadata.", ".sp.")
+
+    found = launched(kernel, probes, table, without_the_word)
+    assert np.array_equal(found, launched(kernel, probes, table))
+
+
 @pytest.mark.few(3)
 @pytest.mark.parametrize("form", some(FORMS, 7), ids=str)
 def test_an_instruction_does_what_the_table_says(form):
@@ -82,9 +102,7 @@ def test_an_instruction_does_what_the_table_says(form):
     table = documented() | ({} if quads else at_random([*forms("ldmatrix", "m8n8"), form]))
     random = np.random.default_rng(0)
     for kernel in kernels(form):
-        patterns = {port.name: _random(kernel, port, table, random, 4) for port in kernel.inputs}
-        picks = np.tile(np.arange(4, dtype=np.uint32)[:, None], (1, len(kernel.inputs)))
-        probes = Probes(patterns, picks)
+        probes = at_random_of(kernel, table, random)
         expected = SimulatedGroup(table).run(kernel, probes).data
         found = launched(kernel, probes, table)
         assert np.array_equal(found[:, : expected.shape[1]], expected)
