@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 from weakref import ref
 
 import typer
+from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
@@ -396,6 +397,11 @@ async def compare(at: At, only: Only, left: str | None = None, right: str | None
     return {"title": "Compare", "report": made, "refused": refused, **chosen}
 
 
+def _pictured(end: Fragment, axes: str) -> list[str]:
+    """The matrix of an end of a chain, whose rows and columns are along these axes."""
+    return remembered(matrix, (alike(end), end.qualifiers, axes), end, None, axes)
+
+
 async def chains(
     at: At,
     first: str = "",
@@ -404,29 +410,40 @@ async def chains(
     through: str = "",
     transpose: bool = False,
     relabel: bool = False,
+    tile: str | None = None,
+    warps: str | None = None,
+    order: str | None = None,
+    contiguous: bool = False,
 ) -> Facts:
-    """How one operand becomes another, or is loaded or stored, with the layouts of both; or what one can become."""
+    """How one operand becomes another, or is loaded or stored, with the layouts of both; or what one can become.
+
+    With a ``tile`` of many instructions both are of that.
+    """
     first, second = (first, second) if first.strip() else (second, "")
+    described: dict[str, Any] = {"tile": tile, "warps": warps, "order": order, "contiguous": contiguous}
+    described = {
+        name: value or None for name, value in described.items()
+    }  # a form also sends the fields that are empty
     asked = {"first": first, "second": second, "transpose": transpose, "relabel": relabel}
     asked |= {"major": major, "through": through}
-    facts: Facts = {"title": "Chain", "verdict": "", "refused": "", **asked}
+    facts: Facts = {"title": "Chain", "verdict": "", "refused": "", "described": described, **asked}
     if not first.strip():
         return facts
-    asked |= {"second": second.strip() or None, "major": major or None, "through": through or None}
+    asked |= {"second": second.strip() or None, "major": major or None, "through": through or None, **described}
     try:
-        verdict, text, ends, order, code, lacking, tiles = await at.work(work.shown, **asked)
+        verdict, text, ends, renumbered, code, lacking, tiles = await at.work(work.shown, **asked)
     except LanemapError as error:
         return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
     axes = ("MN", "NM" if transpose else "MN")
     pictures = []
-    for (named, its), axis in zip(ends, axes, strict=False):
+    for (named, its, tiled), axis in zip(ends, axes, strict=False):
         # An end that is alike in both majors stands for the first of them.
         key, source = _operand(at.survey, at.database, **named._asdict(), source=its)
         end = at.survey.shown(key, source)
-        pictures.append((key, remembered(matrix, (alike(end), end.qualifiers, axis), end, None, axis)))
-    shown = {"verdict": verdict, "text": text, "order": order, "pictures": pictures, "code": code, "lacking": lacking}
-    return facts | shown | {"tiles": tiles, "parameters": asked}
+        pictures.append((key, await run_sync(_pictured, end.tiled(**described) if tiled else end, axis)))
+    shown = {"verdict": verdict, "text": text, "pictures": pictures, "code": code, "lacking": lacking}
+    return facts | shown | {"order": renumbered, "tiles": tiles, "parameters": asked}
 
 
 #: What the page of a trace has fields for, and what the kernels of the guide are given.

@@ -256,13 +256,15 @@ def chain(database: Database, /, form: ChainFormat, first: str, second: str | No
 
 def shown(
     database: Database, first: str, second: str | None, **options: Any
-) -> tuple[str, str, list[tuple[Key, str]], tuple[int, ...] | None, str, str, list[str]]:
+) -> tuple[str, str, list[tuple[Key, str, bool]], tuple[int, ...] | None, str, str, list[str]]:
     """What ``Database.chain`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered.
+
+    Of each layout it says whether it is that of a tile of many instructions.
 
     Last are the device function and the reason why there is none, of which one is empty, and tiles in memory.
     """
     answer = database.chain(first, second, **options)
-    layouts = [(end.key, str(end.source)) for end in answer.ends if not end.tile]
+    layouts = [(end.key, str(end.source), end.tiling is not None) for end in answer.ends if not end.tile]
     order = answer.order if isinstance(answer, Chain) else None
     try:
         code, lacking = answer.cpp(), ""

@@ -65,9 +65,7 @@ def terms(reader: Reader, query: Query, row: int, col: int) -> Terms:
     if "B" not in found:
         remarks.append(f"B of {d.instruction} lies in shared memory: find it with its layout, as in B 128B.K")
     depth = found["A"].dimensions[1]
-    thread = next(
-        element.lane for element in map(Element._make, d.tuples()) if (element.row, element.col) == (row, col)
-    )
+    thread = next(lane for lane, _, _, *cell, _, _ in d.tuples() if cell == [row, col])
     warp = thread // (d.atom or d).threads  # of those that hold the same A, that which adds up
     slots = {role: _slots(found[role], at, depth, warp) for role in _SHARED if role in found}
     return Terms(d, row, col, depth, slots, remarks)

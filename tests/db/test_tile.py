@@ -113,6 +113,7 @@ SLOW += ["m64n24k32 s32 D", "mma.sp m16n8k32 f16 E", "m16n8k64 e2m1 SFA", *["m8n
 
 
 @pytest.mark.parametrize("operand", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.timeout(3600 if LONG else 300)
 def test_every_tile_up_to_256(database, operand):
     """Every shape, each of other warps and in another order than the one before it; in the long mode of all warps."""
     found = unheard_of(operand)[::2] if "mfma" in operand else [*database.operand(operand)][:: 1 if LONG else 3]

@@ -228,6 +228,7 @@ def target_of(chain):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600 if LONG else 300)
 def test_the_function_of_every_chain_compiles_for_the_oldest_target(database, tmp_path):
     """Of each D with each A and B: one function for all that have the same text, and in the long mode all of them."""
     every = read_fragments(database.reader, Query())

@@ -10,7 +10,7 @@ from lanemap.db.flow.reduction import reduction
 from lanemap.db.render.notation import export
 
 from ..db.test_reduction import HELD, kind
-from ..modes import LONG, one_of_each
+from ..modes import LONG
 from .made import unheard_of
 
 KERNEL = """
@@ -37,10 +37,10 @@ extern "C" __global__ void {name}_{along}(const int* matrix, int* out) {{
 
 
 def reducible():
-    """The smallest dense layout of each kind that fills its lanes, and a large one."""
+    """The smallest dense layout of each kind that fills its lanes, and a large one; in the long mode of all."""
     few = HELD.values() if LONG else [each for each in HELD.values() if each.instruction in ("mma", "wmma")]
     dense = [each for each in few if each.vendor == "nvidia" and not each.partial and not each.windowed]
-    found = one_of_each(kind, dense, lambda fragment: len(fragment.table))
+    found = {kind(each): each for each in sorted(dense, key=lambda each: len(each.table), reverse=True)}.values()
     large = next(each for each in HELD.values() if each.role == "D" and each.shape.startswith("m64n64k"))
     return [fragment for fragment in [*found, large] if len(fragment.table) <= 4096]
 

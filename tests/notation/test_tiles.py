@@ -1,4 +1,4 @@
-"""Tiles as CUTLASS and Triton have them: their own tiled layouts, for a grid of shapes, warps and orders."""
+"""Tiles as CUTLASS, Triton and TileLang have them: their own tiled layouts, for a grid of shapes, warps and orders."""
 
 import re
 from itertools import product
@@ -9,8 +9,12 @@ import pytest
 import lanemap
 from lanemap.db.render.notation import NOTATIONS, express
 from lanemap.db.render.notation.table import RefusedError
+from lanemap.ingest import python as mappings
+from lanemap.ingest.importing import MAPPINGS
+from lanemap.ingest.python.mapping import Claim, LibraryEntry
 
 from ..modes import LONG
+from ..wild.run import environment
 
 
 def tile(database, operand, **which):
@@ -42,6 +46,40 @@ def gluon():
         return span([*linear.lane_bases, *linear.warp_bases])[:, None] ^ span(linear.reg_bases)
 
     return answer
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not LONG, reason="the long mode installs TileLang")
+def test_tiles_are_those_of_tilelang(database, tmp_path):
+    """Each copy of A and B, and C, as its emitter gives it: the instructions of a warp are neighbours."""
+    wanted, tasks = [], []
+    kinds = (("float16", "f16", "f32", 16), ("int8", "s8", "s32", 32))
+    grid = product([(1, 1), (2, 2), (4, 1), (1, 4), (2, 4)], [(16, 16), (32, 32), (64, 16), (16, 64)], kinds)
+    for (m, n), (down, across), (dtype, type_, d, depth) in grid:
+        warps, sizes = f"{m}x{n}", {"m": m * down, "n": n * across, "k": 2 * depth}
+        for matrix, held, axes, copies in (("A", type_, "mk", n), ("B", type_, "nk", m), ("C", d, "mn", 1)):
+            tile = "".join(f"{axis}{sizes[axis]}" for axis in axes)
+            which = {"tile": tile, "warps": warps, "order": "mn", "contiguous": True}
+            (fragment,) = database.operand(f"m16n8k{depth} {held} {matrix}", **which)
+            row, col = np.indices(fragment.dimensions)
+            thread, reg, slot = (at.reshape(*row.shape, copies) for at in fragment.find(row, col))
+            for copy in range(copies):
+                made = {"matrix": matrix, "dtype": dtype, "transposed": False, "warps": [m, n], "tile": [down, across]}
+                made |= {"depth": sizes["k"], "copy": copy}
+                its = np.stack([thread, reg * fragment.slots + slot], axis=2)[..., copy]
+                wanted.append((made, its.swapaxes(0, 1) if matrix == "B" else its))
+                claim = Claim(shape=f"m16n8k{depth}", types=held, role=matrix)
+                extents = tuple(sizes[axis] for axis in axes)
+                entry = LibraryEntry(
+                    name="fragment", form="cell", adapter=True, make=made, tile=extents, claims=(claim,)
+                )
+                tasks.append(mappings._task(entry, MAPPINGS / "tilelang.toml"))
+    version, answers = mappings.answers(tasks, "tilelang", [str(tmp_path)], environment("tilelang"))
+    assert version
+    for (made, its), answer in zip(wanted, answers, strict=True):
+        assert "values" in answer, (made, answer)
+        assert answer["values"] == its.reshape(-1, 2).tolist(), made
 
 
 #: An operand, its number in Triton, its version and instruction, the tile, and its rows and columns.

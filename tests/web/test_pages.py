@@ -433,6 +433,25 @@ def test_one_operand_alone_shows_what_it_can_be_chained_with(reader, database, a
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("warps", ["4x1", "2x2"])
+@pytest.mark.parametrize("first", ["m16n8k16 f32 D", "ldmatrix"])
+def test_a_chain_of_tiles_is_that_of_database(reader, database, first, warps):
+    second, tile = "m16n8k16 f16 A", {"tile": "m64n32k32", "warps": warps, "order": "nkn", "contiguous": "true"}
+    answer = reader.get("/chain", params={"first": first, "second": second} | tile)
+    expected = database.chain(first, second, **tile | {"contiguous": True})
+    page = unescape(answer.text)
+    assert str(expected).splitlines()[-1] in page
+    assert "tile m64n32k32 of" in page
+    assert warps == "2x2" or re.search(r"<td class=lane127>127:\d+\.\d", page)
+    links = [link for link in Elements(answer.text).links("a") if f"tile=m64n32k32&warps={warps}&order=nkn" in link]
+    assert {urlsplit(link).path for link in links} >= {"/api/chain", "/mma/m16n8k16/f16/A"}
+    assert all(reader.get(link).status_code == 200 for link in links)
+    for name in ("tile", "warps", "order"):
+        assert f'name="{name}" value="{tile[name]}"' in answer.text
+    refused = reader.get("/chain", params={"first": first, "second": second, "tile": "m65"})
+    assert "m must be a multiple of 16" in refused.text
+
+
 def test_a_chain_is_refused_in_words_and_only_then(reader):
     assert 'role="alert"' not in reader.get("/chain").text
     assert 'role="alert"' not in reader.get("/chain?first=m16n8k16+f32+D").text
