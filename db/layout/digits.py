@@ -46,9 +46,10 @@ def sums(axes: Mapping[str, Sequence[int]], values: Iterable[Sequence[int]]) -> 
     size = math.prod(extents)
     if len(places) != size or {*places} != {*range(size)}:
         return None
+    in_order = sorted(range(size), key=places.__getitem__)
     texts = []
     for column in values:
-        at = dict(zip(places, column, strict=True))
+        at = [column[place] for place in in_order]
         first, step, expected, found = at[0], size, [at[0]], []
         for extent in extents:
             step //= extent
@@ -56,7 +57,7 @@ def sums(axes: Mapping[str, Sequence[int]], values: Iterable[Sequence[int]]) -> 
             found.append(digits(line))
             own = [sum(place // unit % count * by for unit, count, by in found[-1]) for place in range(extent)]
             expected = [total + number for total in expected for number in own]
-        if expected != [*map(at.__getitem__, range(size))]:
+        if expected != at:
             return None
         texts.append(quotients(found, [*axes], first))
     return texts

@@ -360,6 +360,12 @@ class Fragment(instructions.Slots):
         """The same as plain tuples, which are faster to make."""
         return unpacked(self.packed)
 
+    def columns(self) -> dict[str, tuple[int, ...]]:
+        """The numbers of all elements by field, without numpy."""
+        fields, packed = Element._fields, self.packed
+        numbers = struct.unpack(f"<{len(packed) // 2}h", packed)
+        return {name: numbers[at :: len(fields)] for at, name in enumerate(fields)}
+
     @property
     def packed(self) -> bytes:
         """The elements as they are stored, equal for equal layouts; empty if the source does not give them."""

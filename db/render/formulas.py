@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..layout.digits import sums
-from ..layout.fragment import PLACE, Element, Fragment
+from ..layout.fragment import PLACE, Fragment
 
 _CELL = ("computation", "row", "col")
 
@@ -21,7 +21,7 @@ def to_slot(fragment: Fragment) -> list[str]:
 def _solved(fragment: Fragment, given: Sequence[str], wanted: Sequence[str]) -> list[str]:
     if fragment.tile or not fragment.has_rows:  # a swizzle combines bits by XOR
         return []
-    columns = dict(zip(Element._fields, zip(*fragment.tuples(), strict=True), strict=True))
+    columns = fragment.columns()
     varying = [name for name in given if len({*columns[name]}) > 1] or [*given[:1]]
     axes: dict[str, Sequence[int]] = {name: columns[name] for name in varying}
     if "computation" in axes:

@@ -314,10 +314,11 @@ def _held(cell: Cells) -> str:
 
 def _computations(fragment: Fragment) -> tuple[dict[int, str], dict[int, str]]:
     """In brackets, the computation of each lane, or of each register if that is what tells computations apart."""
-    of_lane, of_register = ({(place[at], place[-1]) for place in fragment.tuples()} for at in (0, 1))
-    numbers = sorted({number for _, number in of_lane})
+    columns = fragment.columns()
+    numbers = sorted({*columns["computation"]})
     if len(numbers) == 1:
         return {}, {}
+    of_lane, of_register = ({*zip(columns[at], columns["computation"], strict=True)} for at in ("lane", "reg"))
     titles = dict(zip(numbers, _titles(fragment, numbers), strict=True))
     lanes, registers = (
         {at: f" ({titles[number]})" for at, number in sorted(pairs)} for pairs in (of_lane, of_register)
