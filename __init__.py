@@ -418,6 +418,7 @@ class Database:
         from .db.compare import crosscheck
         from .db.render import report
 
+        names.expect_names(tiles, Tiles.__annotations__)
         queries = [Query(shape, type_, role, instruction) for type_ in one_or_several(type) or [None]]
         best = right is None or (isinstance(right, str) and right.lower() == DEFAULT_SOURCE)
         with self.reader.snapshot():

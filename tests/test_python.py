@@ -251,7 +251,7 @@ def test_an_argument_of_a_wrong_type_is_refused_in_words(database, call, words):
         ("fragment", {"majro": "row"}, "'major'"),
         ("draw", {"sourec": "all"}, "'source'"),
         ("fragment", {"row": 1}, " or ".join(map(repr, lanemap.Which.__annotations__))),
-        *((call, {"tlie": "m64n64"}, "'tile'") for call in ("operand", "show", "reduce", "blame", "export")),
+        *((call, {"tlie": "m64n64"}, "'tile'") for call in ("operand", "show", "reduce", "blame", "export", "diff")),
     ],
 )
 def test_a_mistyped_keyword_is_named_with_the_right_one(database, call, given, meant):
