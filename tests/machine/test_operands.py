@@ -88,9 +88,10 @@ def test_c_is_what_was_summed_before():
 
 
 def test_sums_of_several_places_are_followed_to_none():
-    """A sum that is stored twice has no place, nor has one that is not stored."""
+    """A sum that is stored twice, or a part of two, has no place, nor has one that is not stored."""
     twice, less = (changed(STORES[1], f"[%from{at}], {{%c0, %c1}}") for at in ("+256", ""))
-    for text, formula in ((twice, FORMULA), (less, FORMULA), (PRODUCT, None)):
+    both = changed(STORES[0], "[%from], {%c0, %c1}; add.f32 %c2, %c2, %c0; add.f32 %c3, %c3, %c1")
+    for text, formula in ((twice, FORMULA), (less, FORMULA), (both, FORMULA), (PRODUCT, None)):
         with pytest.raises(LanemapError, match="or none that can be followed"):
             run(text, ARGUMENTS, formula, block=64).operand("D")
 

@@ -95,17 +95,19 @@ FLAGGED += "setp.eq.u32 %p, %t, 0; @%p st.shared.u32 [flag], 0; bar.sync 0;\n"
 WRITES = "setp.lt.u32 %p, %t, 32; @!%p bra WAIT;\nst.shared.u32 [%s], %t; bar.warp.sync -1;\n"
 READS = "bra OVER;\nWAIT: {}; setp.ne.u32 %p, %d, 1; @%p bra WAIT;\n"
 READS += "xor.b32 %o, %s, 128; ld.shared.u32 %v, [%o];\nOVER:"
+POLLS = "ld.volatile.shared.u32 %d, [flag]"
 NOTICES = {
     ("", "st.release.cta.shared.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): True,
     ("", "st.relaxed.cta.shared.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): False,
-    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", "ld.volatile.shared.u32 %d, [flag]"): True,
-    ("", "st.volatile.shared.u32 [flag], 1;", "ld.volatile.shared.u32 %d, [flag]"): False,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS): True,
+    ("", "st.volatile.shared.u32 [flag], 1;", POLLS): False,
     ("fence.acq_rel.cta;", "atom.shared.exch.b32 %d, [flag], 1;", "atom.shared.or.b32 %d, [flag], 0"): True,
     ("fence.acq_rel.gpu;", "red.shared.add.u32 [flag], 1;", "ld.relaxed.cta.shared.u32 %d, [flag]"): True,
     ("", "red.release.cta.shared.add.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): True,
     ("fence.proxy.async;", "red.shared.add.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): False,
-    ("membar.cta;", "st.shared.u32 [flag], 1;", "ld.volatile.shared.u32 %d, [flag]"): False,
+    ("membar.cta;", "st.shared.u32 [flag], 1;", POLLS): False,
     ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", "mov.u32 %d, 1"): False,
+    ("membar.cta;", "st.shared.u32 [%s], 77; @%p st.volatile.shared.u32 [flag], 1;", POLLS): False,
     ("membar.cta;", "st.volatile.global.u32 [%out], 1;", "ld.acquire.cta.global.u32 %d, [%out]"): True,
 }
 
@@ -131,6 +133,31 @@ def test_the_last_warp_knows_of_all_that_counted_before_it():
     for which in range(4):
         found = run(FLAGGED + COUNT.format(which) + TAIL, ["out=u32[128]=0"], block=128)
         assert found.ok == (3 - which < which), (which, found)
+
+
+def test_the_last_warp_resets_what_was_counted():
+    reset = COUNT.format(3) + "setp.eq.u32 %p, %d, 3; @%p st.shared.u32 [flag], 9;"
+    assert run(FLAGGED + reset + TAIL, ["out=u32[128]=0"], block=128).ok
+
+
+def test_notice_of_another_block_is_none():
+    """A warp of the second block waits for what one of the first says, and reads what one of its own has written."""
+    first = "mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %t, 0; setp.eq.and.u32 %p, %o, 0, %p;"
+    kernel = f"{WRITES}membar.gl; {first} @%p st.volatile.global.u32 [%out], 1;\n"
+    kernel += READS.format("ld.volatile.global.u32 %d, [%out]")
+    found = run(FLAGGED + kernel + TAIL, ["out=u32[64]=0"], block=64, grid=2).findings
+    shared = [each.words for each in found if "warp 1, lane 0 of block 1" in each.words]
+    assert any("ld reads what st of line 8 writes" in words for words in shared), found
+
+
+@pytest.mark.parametrize(("scope", "ok"), [("", True), (".gpu", True), (".cta", False)])
+def test_an_atomic_of_a_block_alone_tells_no_other(scope, ok):
+    text = f"""mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 0; @!%p bra WAIT;
+    st.global.u32 [%out], 5; membar.gl; atom{scope}.global.exch.b32 %d, [%out+4], 1; ret;
+    WAIT: ld.acquire.gpu.global.u32 %d, [%out+4]; setp.ne.u32 %p, %d, 1; @%p bra WAIT;
+    ld.global.u32 %v, [%out]; st.global.u32 [%out+8], %v; ret; }}"""
+    found = run(HEAD + text, ["out=u32[4]=0"], block=1, grid=2)
+    assert found.ok == ok, found
 
 
 def test_an_atomic_of_what_another_warp_has_just_stored():
