@@ -24,9 +24,11 @@ def tiled(atom: Fragment, tiling: Tiling) -> Fragment:
     of its second.
 
     Raises:
-        LanemapError: the operand has no tiles, the tile is no multiple of the warps', or it is too large.
+        LanemapError: the operand has no tiles or is one, the tile is no multiple of the warps', or it is too large.
     """
     axes = atom.key.axes
+    if atom.tiling:
+        raise LanemapError(f"{atom} is a tile already: name that of its instruction, {atom.atom}", "tile")
     if atom.tile or not instruction(atom.instruction).multiplies or not {*axes} <= {*"mnks"}:
         where = "is in shared memory" if atom.tile else "is no operand of a product in registers"
         raise LanemapError(f"{atom} {where}: tiles are of A, B, C, D, E, SFA and SFB in registers", "tile")

@@ -291,6 +291,12 @@ def test_thick_lines_are_between_warps(database):
     assert not any(any(box.cell.walls) for box in alone.body.boxes)
 
 
+def test_a_tile_has_no_tiles(database):
+    (fragment,) = database.operand("m16n8k16 f32 D", tile="m32n16", warps="2x1")
+    with pytest.raises(lanemap.LanemapError, match="a tile already: name that of its instruction, D of mma m16n8k16"):
+        fragment.tiled("m64n64")
+
+
 def test_every_method_takes_a_tile_by_its_arguments(database):
     """As in a query that names the same."""
     tile = {"tile": "m64n32k32", "warps": "2x2", "order": "nkn", "contiguous": True}
