@@ -1,6 +1,8 @@
 """Single mistakes are planted in the registers of a simulated product, and found; what is no single mistake is not."""
 
+import re
 from dataclasses import replace
+from itertools import combinations
 from time import process_time
 
 import ml_dtypes
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 
 import lanemap
-from lanemap.db.flow.mistake import Sieve
+from lanemap.db.flow.mistake import Given, Sieve
 
 from ..modes import LONG
 
@@ -260,6 +262,25 @@ def test_warps_that_share_an_operand_with_others_are_exchanged_alone(database):
     named = [cause.words for cause in simulated.blame(database, whole).causes]
     assert "the halves of the rows of A were exchanged" in named
     assert "warps 1 and 2 of A were exchanged" not in named
+
+
+@pytest.mark.parametrize("operand", ["wmma m16n16k16 f16 A", "wmma m16n16k16 f16 B"])
+def test_what_is_exchanged_is_exchanged_in_every_copy(database, operand):
+    """Two registers hold each element: one of them that is exchanged alone leaves two matrices."""
+    fragment = database.operand(operand)[0]
+    assert fragment.copies == 2
+    given = Given(fragment.role, np.arange(256.0).reshape(1, 16, 16), fragment)
+    registers = given.cells[0].swapaxes(0, 1).reshape(8, -1)
+
+    def whole(one, other):
+        moved = registers.copy()
+        moved[[one, other]] = moved[[other, one]]
+        return all(len(np.unique(moved[registers == cell])) == 1 for cell in np.unique(registers))
+
+    words = " ".join(mistake.words for mistake in given.mistakes(None, ()))
+    named = {tuple(map(int, pair)) for pair in re.findall(r"registers (\d+) and (\d+) of", words)}
+    assert named == {pair for pair in combinations(range(8), 2) if whole(*pair)}
+    assert "registers of " in words
 
 
 @pytest.mark.slow
