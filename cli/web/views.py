@@ -421,9 +421,8 @@ async def chains(
     """
     first, second = (first, second) if first.strip() else (second, "")
     described: dict[str, Any] = {"tile": tile, "warps": warps, "order": order, "contiguous": contiguous}
-    described = {
-        name: value or None for name, value in described.items()
-    }  # a form also sends the fields that are empty
+    # A form also sends the fields that are empty.
+    described = {name: value or None for name, value in described.items()}
     asked = {"first": first, "second": second, "transpose": transpose, "relabel": relabel}
     asked |= {"major": major, "through": through}
     facts: Facts = {"title": "Chain", "verdict": "", "refused": "", "described": described, **asked}

@@ -65,7 +65,8 @@ def in_tile(claim: Claim) -> Iterator[Claim]:
         LanemapError: see ``Tiling.of`` and ``grid``; or there is no such copy.
     """
     tiling = Tiling.of(claim.tile, claim.warps, claim.order, claim.contiguous)
-    axes, shape, extents = table.instruction(claim.instruction).axes[claim.role], claim.shape, _extents(claim)
+    row = table.instruction(claim.instruction)
+    axes = "mn" if row.moves else row.axes[claim.role]
     copies = tiling.copies(axes) if tiling else 1
     if (claim.copy or 0) >= copies:
         words = f"{copies} warps hold the same, from 0 to {copies - 1}" if copies > 1 else "no other warp holds it"
@@ -73,10 +74,9 @@ def in_tile(claim: Claim) -> Iterator[Claim]:
     if tiling is None:
         yield claim
         return
-    of = size(claim, claim.types.split()[0])
+    of, extents = size(claim, claim.types.split()[0]), _extents(claim)
     extents = extents[::-1] if claim.turned else extents
-    if table.instruction(claim.instruction).moves:
-        axes, shape = "mn", "m{}n{}".format(*extents)
+    shape = "m{}n{}".format(*extents) if row.moves else claim.shape
     for piece in pieces(tiling, shape, axes, extents):
         copy = sum(number for axis, number in tiling.warp(piece.warp).items() if axis not in axes)
         if claim.copy in (None, copy):
