@@ -468,6 +468,7 @@ class Database:
         with self.reader.snapshot():
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
         query = None if fragment is None else replace(_query(fragment), source=None)
+        every = crosscheck.apart(every, filter(None, [query]))
         sources = tuple(text("source", source) for source in sources)
         judged = crosscheck.named(every, sources)
         head = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
@@ -504,7 +505,7 @@ class Database:
         return [replace(read_file(side), name=str(side))]
 
     def source(self, name: str) -> Source:
-        """A source with all its fragments.
+        """A source with all its fragments; ``every`` of one are its members and itself.
 
         >>> db.source("h200-sm_90a").kind
         'capture'

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
 from functools import cache, lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast
 
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
@@ -57,28 +58,38 @@ class Where(Place, Which):
 #: The name of a source that corrects another one ends with this.
 ERRATA = "+errata"
 
+#: The number of a fragment in the database, and the place of a member in its family.
+_Number = tuple[int, int]
+
 #: What a record of the table ``fragment`` has as a Fragment has it.
-_OWN = [
-    field.name for field in fields(Fragment) if field.name not in ("elements", "citation", "note", "tiling", "atom")
-]
+_OWN = {field.name for field in fields(Fragment)} - {"elements", "citation", "note", "tiling", "atom", "members"}
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
-       (SELECT COUNT(*) FROM fragment WHERE source_id = source.id) AS fragments,
-       (SELECT COUNT(*) FROM fragment WHERE source_id = source.id AND mapping_id IS NULL) AS without_rows,
+       COALESCE(fragments, 0) AS fragments, COALESCE(without_rows, 0) AS without_rows,
        (SELECT COUNT(*) FROM finding JOIN fragment ON fragment.id = fragment_id WHERE source_id = source.id) AS findings
-FROM source ORDER BY source.id
+FROM source LEFT JOIN (
+    SELECT source_id, COUNT(*) AS fragments, SUM(CASE WHEN named.mapping_id IS NULL THEN 1 ELSE 0 END) AS without_rows
+    FROM named JOIN fragment ON fragment.id = fragment_id GROUP BY source_id
+) AS counted ON counted.source_id = source.id
+ORDER BY source.id
 """
 
 _FRAGMENTS = """
-SELECT fragment.*, source.name AS source, digest, words AS citation
-FROM fragment LEFT JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id
+SELECT fragment.*, source.name AS source, own.digest, words AS citation,
+       named.shape AS named, held.id AS held, held.digest AS held_digest
+FROM named JOIN fragment ON fragment.id = fragment_id LEFT JOIN source ON source.id = source_id
+LEFT JOIN mapping AS own ON own.id = fragment.mapping_id LEFT JOIN mapping AS held ON held.id = named.mapping_id
 LEFT JOIN citation ON citation.id = citation_id
-{} ORDER BY fragment.id
+WHERE {} ORDER BY fragment.id
 """
 #: Those of a shape by its index, which is not used where the shape may be null.
-_OF_SHAPE = _FRAGMENTS.format("WHERE shape = :shape")
-_EVERY = _FRAGMENTS.format("")
+_OF_SHAPE = _FRAGMENTS.format("named.shape = :shape")
+_EVERY = _FRAGMENTS.format("member IS NULL")
+_MEMBERS = """
+SELECT fragment_id, shape, mapping_id, digest
+FROM member LEFT JOIN mapping ON mapping.id = mapping_id ORDER BY member.id
+"""
 
 _FINDINGS = f"""
 SELECT source.name, {", ".join(Key._fields)}, words
@@ -86,8 +97,8 @@ FROM finding JOIN fragment ON fragment.id = fragment_id JOIN source ON source.id
 """  # noqa: S608 - the columns of keys
 
 _NAMES = """
-SELECT DISTINCT instruction, shape, type, role FROM fragment
-WHERE CAST(:shape AS TEXT) IS NULL OR shape = LOWER(:shape)
+SELECT DISTINCT instruction, named.shape, type, role FROM named JOIN fragment ON fragment.id = fragment_id
+WHERE CAST(:shape AS TEXT) IS NULL OR named.shape = LOWER(:shape)
 """
 
 
@@ -211,23 +222,29 @@ def findings(reader: Reader, *queries: Query) -> Rows:
     return Rows(("source", *Key._fields, "section", "finding"), records)
 
 
-def fragments(reader: Reader, *queries: Query) -> list[Fragment]:
+def fragments(reader: Reader, *queries: Query, families: bool = False) -> list[Fragment]:
     """The fragments that match any of the queries, in the order of their sources. Elements are read on demand.
 
     Those of ``best``, the default source, are the best evidence of each, see ``choose``: of what a vendor's document
     has, or if it has nothing that matches, of what any source has.
 
+    Args:
+        reader: where to look.
+        queries: what to look for.
+        families: leave the members of a fragment in it, unless a query names their shape or asks for the best
+            evidence, which may be another source's for some of them.
+
     Raises:
         LanemapError: a query matches none; the message names the unknown part, and what there is.
     """
     with reader.snapshot():
-        found: dict[int, Fragment] = {}
+        found: dict[_Number, Fragment] = {}
         for query in queries:
-            found |= _found(reader, query)
+            found |= _found(reader, query, families=families)
         return [found[number] for number in sorted(found)]
 
 
-def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
+def read_fragments(reader: Reader, *queries: Query, families: bool = False) -> list[Fragment]:
     """The same, with the elements of all of them read in one statement.
 
     Raises:
@@ -235,7 +252,7 @@ def read_fragments(reader: Reader, *queries: Query) -> list[Fragment]:
     """
     with reader.snapshot():
         reader.verify(rows=False)
-        found = fragments(reader, *queries)
+        found = fragments(reader, *queries, families=families)
         stored = [vars(fragment)["_stored"] for fragment in found if fragment.has_rows]
         unread = {packed.mapping: packed for packed in stored if "data" not in vars(packed)}
         for mapping, elements in reader.packed(unread).items():
@@ -256,8 +273,8 @@ def every_operand(reader: Reader, query: Query) -> list[Fragment]:
         return [fragment for fragment in best(reader, every, query.source).values() if fragment.has_rows]
 
 
-def _found(reader: Reader, query: Query, *, dense: bool = False) -> dict[int, Fragment]:
-    """The fragments that match a query by their numbers, ``dense`` as ``prefer_dense`` has them.
+def _found(reader: Reader, query: Query, *, dense: bool = False, families: bool = False) -> dict[_Number, Fragment]:
+    """The fragments that match a query by their numbers, ``dense`` as ``prefer_dense`` has them. See ``fragments``.
 
     A fragment of the best evidence has the number of the first of its key.
     """
@@ -268,23 +285,28 @@ def _found(reader: Reader, query: Query, *, dense: bool = False) -> dict[int, Fr
     def having(belongs: Callable[[Fragment], bool]) -> dict[int, Fragment]:
         return {number: one for number, one in every.items() if belongs(one)}
 
+    def matching(those: Mapping[int, Fragment]) -> dict[_Number, Fragment]:
+        matched = _matching(query, parameters, those)
+        return {(number, 0): one for number, one in matched.items()} if families else _apart(matched)
+
     def by_default() -> tuple[dict[int, Fragment], set[str], dict[Key, list[Fragment]]]:
         """Those of the documents that answer first, all instructions, and what all sources have of each key."""
         first = documents(by_trust(reader)).values()
         names = {one.instruction for one in every.values()}
-        return having(lambda one: one.source in first), names, grouped(every.values(), lambda one: one.key)
+        of_key = grouped(_apart(every).values(), lambda one: one.key)
+        return having(lambda one: one.source in first), names, of_key
 
     if source is None:
-        found = _matching(query, parameters, every)
+        found = matching(every)
     elif source.lower() != DEFAULT_SOURCE:
-        found = _matching(query, parameters, having(lambda one: same_name(one.source, source)))
+        found = matching(having(lambda one: same_name(one.source, source)))
     else:
         documented, names, of_key = reader.kept(("by default", shape), by_default)
-        own = _matching(query, parameters, documented)
+        own = matching(documented)
         answered = {one.vendor for one in own.values()} | {""} if own else set()
         open_names = {name for name in names if instruction(name).vendor.name not in answered}
         if open_names:
-            own |= _matching(query, parameters, having(lambda one: one.instruction in open_names))
+            own |= matching(having(lambda one: one.instruction in open_names))
         numbers = {one.key: number for number, one in reversed(own.items())}
         candidates = (one for key in numbers for one in of_key[key])
         found = {numbers[key]: one for key, one in best(reader, candidates).items()}
@@ -304,6 +326,11 @@ def _found(reader: Reader, query: Query, *, dense: bool = False) -> dict[int, Fr
     return dict(sorted(found.items()))
 
 
+def _apart(families: Mapping[int, Fragment]) -> dict[_Number, Fragment]:
+    """Fragments with all their members by their numbers."""
+    return {(number, place): one for number, each in families.items() for place, one in enumerate(each.every)}
+
+
 def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
     """All fragments by their numbers, or those of a shape, for which the database need not be verified.
 
@@ -317,19 +344,27 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
         if shape is None:
             reader.verify(rows=False)
             records = reader.select(_EVERY, {}).records()
+            members = grouped(reader.select(_MEMBERS, {}).rows, itemgetter(0))
         else:
             records = reader.select(_OF_SHAPE, {"shape": printable}).records()
             _verify(reader, shape, records)
+            named = (
+                itemgetter("id", "named", "held", "held_digest")(one) for one in records if one["named"] != one["shape"]
+            )
+            members = grouped(named, itemgetter(0))
         digests = {record["mapping_id"]: record["digest"] for record in records}
+        digests |= {number: digest for group in members.values() for _, _, number, digest in group}
         packed = {number: digest and Packed(digest, number, elements) for number, digest in digests.items()}
-        return {
+        whole = {
             record["id"]: Fragment(
                 **{name: record[name] for name in _OWN},
                 elements=packed[record["mapping_id"]],  # type: ignore[arg-type] # the attribute unpacks it
                 citation=_citation(record["citation"]),
+                members={named: packed[held] for _, named, held, _ in members.get(record["id"], ())},
             )
             for record in records
         }
+        return {number: one.member(shape) if shape and shape in one.members else one for number, one in whole.items()}
 
     def elements(mapping: int) -> bytes:
         return reader.packed([mapping])[mapping]
@@ -340,7 +375,7 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
 def _verify(reader: Reader, shape: str, records: Sequence[Mapping[str, Any]]) -> None:
     """Refuse records of the fragments of a shape that are not as they were written, or not all of them."""
     meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
-    seals = seals_of_shapes((record["shape"], record["seal"]) for record in records)
+    seals = seals_of_shapes((record["named"], record["seal"], record["held_digest"]) for record in records)
     try:
         expected = {name: own for name, own in json.loads(meta[SHAPES]).items() if name == shape}
     except (KeyError, ValueError, AttributeError):

@@ -132,8 +132,8 @@ def fragments() -> list[Fragment]:
 
 
 def _build(address, ships):
-    """Make a database of those fragments that ``ships`` takes of what ships."""
-    some = [replace(source, fragments=[*filter(ships, source.fragments)]) for source in everything()]
+    """Make a database of what ``ships`` makes of each fragment that ships."""
+    some = [replace(source, fragments=[*filter(None, map(ships, source.fragments))]) for source in everything()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanemap, "_shipped", lambda: some)
         lanemap.open(str(address)).close()
@@ -141,9 +141,13 @@ def _build(address, ships):
 
 
 def _some(fragment):
-    """Of wgmma some N alone, and fewer of what is in memory, unless in the long mode."""
-    held = "8|64" if fragment.tile and fragment.instruction == "wgmma.sp" else "8|64|128"
-    return LONG or re.match(rf"(?!m64n)|m64n({held if fragment.tile else '8|24|64|128|256'})(k|$)", fragment.shape)
+    """Of wgmma some N alone, and of what is in memory no large ones, unless in the long mode."""
+    most = 64 if fragment.instruction == "wgmma.sp" else 128
+    if fragment.members and not LONG:
+        members = {shape: held for shape, held in fragment.members.items() if int(re.split("[nk]", shape)[1]) < most}
+        return replace(fragment.member(fragment.shape.replace("n256", f"n{most}")), members=members)
+    held = f"8|64|{most}" if fragment.tile else "8|24|64|128|256"
+    return fragment if LONG or re.match(rf"(?!m64n)|m64n({held})(k|$)", fragment.shape) else None
 
 
 @pytest.fixture(scope="session")
@@ -156,7 +160,7 @@ def shared_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def whole(shared_folder):
     """A database of everything that ships. Copy it before writing to it."""
-    return _build(shared_folder / "whole.db", lambda fragment: True)
+    return _build(shared_folder / "whole.db", lambda fragment: fragment)
 
 
 @pytest.fixture(scope="session")
@@ -168,7 +172,7 @@ def built(shared_folder):
 @pytest.fixture(scope="session")
 def built_for_a_warp(shared_folder):
     """The same without wgmma, for tests that read all of it time and again."""
-    return _build(shared_folder / "warp.db", lambda fragment: not fragment.shape.startswith("m64n"))
+    return _build(shared_folder / "warp.db", lambda fragment: None if fragment.shape.startswith("m64n") else fragment)
 
 
 @pytest.fixture

@@ -38,11 +38,8 @@ def printed() -> list[Fragment]:
 def corrected() -> list[Fragment]:
     """Every fragment of the newest document, corrected, that has elements; of those in memory one N is enough."""
     every = documents()[CORRECTED].fragments
-    return [
-        fragment
-        for fragment in every
-        if fragment.elements is not None and (not fragment.tile or fragment.shape.startswith("m64n8k"))
-    ]
+    having = [one for one in every if one.elements is not None and (not one.tile or one.members)]
+    return [fragment.every[0] for fragment in having]
 
 
 def recorded() -> Source:

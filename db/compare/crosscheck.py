@@ -5,8 +5,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations, product
+from operator import attrgetter
 from typing import ClassVar
 
 from .. import lookup
@@ -14,7 +15,7 @@ from ..errors import AbsentError, LanemapError
 from ..isa.instructions import INSTRUCTIONS, Key, instruction
 from ..isa.not_found import source_names
 from ..isa.tiling import Tiling
-from ..layout.fragment import Fragment, Source
+from ..layout.fragment import Fragment, Packed, Source
 from ..layout.tile import claimed, tiled
 from ..lookup import ERRATA, Query, choose, in_order, read_fragments
 from ..rows import Rows, Tabular
@@ -26,6 +27,9 @@ from .verdict import Result, Verdict, compare, counts_alike
 _TRUST = ("import", "document", "capture")
 #: Kinds that are compared with each other.
 _COMPARED = {("import", "document"), ("import", "capture"), ("document", "capture"), ("capture", "capture")}
+
+#: The layout of a member that a family does not have.
+_ABSENT = Packed("", 0, lambda _: b"")
 
 _ALONE = "no other source has any of its fragments: its instructions, shapes or types may be misspelt"
 UNCONFIRMED = "a document comes before what confirms it: a capture, a table or a library"
@@ -165,6 +169,8 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
     Raises:
         LanemapError: for some query no matching fragment is on both sides, so there is nothing to compare.
     """
+    every = apart([*lefts, *rights], queries)
+    lefts, rights = every[: len(lefts)], every[len(lefts) :]
     pairs = list(product(lefts, rights))
     namesakes = [(left, right) for left, right in pairs if left.name.partition(":")[2] == right.name.partition(":")[2]]
     comparisons = [_compared(*pair) for pair in (namesakes if len(lefts) > 1 < len(rights) and namesakes else pairs)]
@@ -179,6 +185,34 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
             shared = f"of {request} in common" if request else f"in common ({examples})"
             raise AbsentError(f"nothing to compare: {sides} have no fragment {shared}")
     return _only(comparisons, queries)
+
+
+def apart(sources: Sequence[Source], queries: Iterable[Query] = ()) -> list[Source]:
+    """Sources in which what is to be judged by itself is a fragment of its own, no member of a family.
+
+    That is one whose shape a query names, one of which a source has a fragment, and one in which other sources agree
+    than in the whole family. All others are judged with it.
+    """
+    shapes = {query.parameters()["shape"] for query in queries}
+    keys = {fragment.key for source in sources for fragment in source.fragments}
+    families = grouped((one for source in sources for one in source.fragments if one.members), attrgetter("key"))
+
+    def agreement(digests: Sequence[object]) -> Sequence[int]:
+        return [*map(digests.index, digests)]
+
+    @cache
+    def alone(key: Key, shape: str) -> bool:
+        members = [one.members.get(shape, _ABSENT) for one in families[key]]
+        whole, part = ([one and one.digest for one in each] for each in (families[key], members))
+        return shape in shapes or key._replace(shape=shape) in keys or agreement(whole) != agreement(part)
+
+    def judged(fragment: Fragment) -> list[Fragment]:
+        if not fragment.members:
+            return [fragment]
+        shapes = [shape for shape in fragment.members if alone(fragment.key, shape)]
+        return list(map(fragment.member, [*shapes, fragment.shape]))
+
+    return [replace(source, fragments=[one for each in source.fragments for one in judged(each)]) for source in sources]
 
 
 def in_tiles(lefts: Sequence[Source], rights: Sequence[Source], tiling: Tiling) -> tuple[list[Source], list[Source]]:
@@ -205,6 +239,8 @@ def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query, s
         if not any(query.matches(fragment.key) for left in lefts for fragment in left.with_rows):
             request = " ".join(map(str, query.asked.values()))
             raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {request}")
+    every = apart([*lefts, *sources], queries)
+    lefts, sources = every[: len(lefts)], every[len(lefts) :]
     comparisons = []
     for left in lefts:
         truth = evidence(left, sources, shipped)
@@ -289,9 +325,9 @@ def check(
     """
     chosen = {source.name for source in named(sources, against)} if against else set()
     # A trace is of a kernel, which nobody takes for a source of layouts unless it is named.
-    apart = {source.name for source in sources if source.kind == "trace"} - chosen
-    sources = [source for source in sources if source.name not in apart]
-    findings = [finding for finding in findings if finding.source not in apart]
+    unasked = {source.name for source in sources if source.kind == "trace"} - chosen
+    sources = apart([source for source in sources if source.name not in unasked])
+    findings = [finding for finding in findings if finding.source not in unasked]
     trust = sorted(sources, key=lambda source: _TRUST.index(source.kind) if source.kind in _TRUST else 0)
     pairs = [
         (left, right)
@@ -361,7 +397,8 @@ def check(
 def read_sources(reader: Reader, *names: str) -> list[Source]:
     """The sources of a database, or those with the given names, with all their fragments."""
     with reader.snapshot():
-        fragments = read_fragments(reader, *([Query(source=name) for name in names] or [Query()]))
+        queries = [Query(source=name) for name in names] or [Query()]
+        fragments = read_fragments(reader, *queries, families=True)
         records = lookup.sources(reader).rows
     of_source = grouped(fragments, lambda fragment: fragment.source)
     return [

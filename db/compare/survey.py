@@ -145,11 +145,16 @@ class Survey:
 
     @cached_property
     def widest_product(self) -> Mapping[Product, Product]:
-        """The instruction of which each one is the first columns, in all its operands."""
+        """The instruction of which each one is the first columns, in all its operands that have any."""
+
+        def widest(key: Key) -> object:
+            if (shown := self.shown(key)).has_rows:
+                return self.widest.get(key, key)
+            return key._replace(shape=_WIDTH.sub("", key.shape)), shown.status
 
         def alike(product: Product) -> tuple[object, ...]:
             keys = chain.from_iterable(map(self.operands.__getitem__, self.products[product]))
-            return product.instruction, product.type, frozenset(self.widest.get(key, key) for key in keys)
+            return product.instruction, product.type, frozenset(map(widest, keys))
 
         groups = grouped(self.products, alike).values()
         return {product: wide for *narrower, wide in groups for product in narrower}

@@ -6,7 +6,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import compress, starmap
 from operator import and_, attrgetter, itemgetter
@@ -170,7 +170,8 @@ class Fragment(instructions.Slots):
     next power of two of its lanes. ``first_bit`` is the lowest bit of its slot that an element occupies: 0 if it fills
     the slot, and None if it does not and the source claims none. ``note`` says why it answers a
     look-up, where that is not because its source is the one to answer first. The operand of a tile has the key of that
-    of one instruction, its ``atom``, and a ``tiling``: lanes then count the threads of all warps.
+    of one instruction, its ``atom``, and a ``tiling``: lanes then count the threads of all warps. ``members`` are the
+    elements of the same operand in other shapes, of which the source says the same as of this, the largest.
     """
 
     instruction: str
@@ -192,6 +193,7 @@ class Fragment(instructions.Slots):
     note: str | None = None
     tiling: Tiling | None = None
     atom: Fragment | None = field(default=None, repr=False)
+    members: Mapping[str, Packed | None] = field(default_factory=dict, repr=False)
 
     #: Return its ``Picture``, also for a notebook. The package attaches them: a layout does not know how it is drawn.
     draw: ClassVar[Callable[..., Any]]
@@ -234,6 +236,21 @@ class Fragment(instructions.Slots):
         if not {"registers", "slots"} <= sizes.keys():
             sizes |= {name: getattr(instructions.operand(key), name) for name in ("registers", "slots")}
         return cls(**key._asdict(), **sizes, elements=elements, status=status, citation=citation)  # type: ignore[arg-type]
+
+    @property
+    def every(self) -> Sequence[Fragment]:
+        """Its members and then itself, each as a fragment of its own."""
+        return self._every if self.members else [self]
+
+    @cached_property
+    def _every(self) -> Sequence[Fragment]:
+        return [*map(self.member, self.members), self.member(self.shape)]
+
+    def member(self, shape: str) -> Fragment:
+        """Its member of a shape, or what it is itself, as a fragment of its own."""
+        registers = instructions.operand(self.key._replace(shape=shape)).registers
+        held = self.__dict__["_stored"] if shape == self.shape else self.members[shape]
+        return replace(self, shape=shape, registers=registers, elements=held, members={})  # type: ignore[arg-type]
 
     @cached_property
     def key(self) -> Key:

@@ -2,7 +2,7 @@
 
 Elements are stored twice: packed, under their sha256, and as rows, whose sum their mapping has; those of a part of a
 larger mapping are read out of that. Every fragment has a
-seal, because a look-up reads those of one shape alone; all fragments of a shape have another, so that none is missed.
+seal, because a look-up reads those of one shape alone; all that have a shape have another, so that none is missed.
 For every table, ``meta`` has a seal of what a statement selects from it. A change of a single value is always noticed.
 """
 
@@ -47,6 +47,11 @@ _ROWS = {
     "form": "SELECT * FROM form ORDER BY mnemonic",
     "operand": "SELECT * FROM operand ORDER BY mnemonic, role",
 }
+#: What the seals of shapes cover.
+_NAMED = (
+    "SELECT named.shape, seal, digest FROM named JOIN fragment ON fragment.id = fragment_id"
+    " LEFT JOIN mapping ON mapping.id = named.mapping_id ORDER BY fragment.id"
+)
 #: The same for an SQLite file: the definitions of all tables, views and indexes.
 _FILE = {"definitions": "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"}
 
@@ -61,11 +66,11 @@ def seal_of_table(rows: Iterable[Sequence[Any]]) -> str:
     return sha256(repr(list(map(tuple, rows))).encode()).hexdigest()
 
 
-def seals_of_shapes(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The seal of each shape, from pairs of a shape and a fragment's seal in the order of the fragments."""
+def seals_of_shapes(named: Iterable[Sequence[Any]]) -> dict[str, str]:
+    """The seal of each shape, from a shape, a fragment's seal and the digest of its layout there, in their order."""
     hashers: dict[str, Any] = {}
-    for shape, fragment_seal in pairs:
-        hashers.setdefault(shape, sha256()).update(fragment_seal.encode())
+    for shape, *sealed in named:
+        hashers.setdefault(shape, sha256()).update(repr(sealed).encode())
     return {shape: hasher.hexdigest() for shape, hasher in hashers.items()}
 
 
@@ -79,8 +84,8 @@ def seals(run: Run, *, file: bool, rows: bool = True) -> dict[str, str]:
     """
     statements = TABLES | (_ROWS if rows else {}) | (_FILE if file else {})
     of_tables = {f"seal of {name}": seal_of_table(run(statement)) for name, statement in statements.items()}
-    of_shapes = seals_of_shapes(run("SELECT shape, seal FROM fragment ORDER BY id"))
-    return of_tables | {SHAPES: json.dumps(of_shapes)}
+    of_shapes = seals_of_shapes(run(_NAMED))
+    return of_tables | {SHAPES: json.dumps(of_shapes, sort_keys=True)}
 
 
 def rows_sum(elements: NDArray[Any]) -> int:

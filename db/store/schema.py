@@ -2,6 +2,8 @@
 
 source       where layouts come from
 fragment     one row per layout of a source
+member       another shape of the operand of a fragment, whose layout is the first part of the fragment's. The view
+             ``named`` has each fragment under each of its shapes
 citation     what else a source says about a layout, ``words`` in JSON, once for all of which it says the same
 mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed, for
              reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that
@@ -88,6 +90,13 @@ sa.Index(
     unique=True,
 )
 
+member = _numbered(
+    "member",
+    sa.Column("fragment_id", sa.ForeignKey("fragment.id", ondelete="CASCADE"), nullable=False, index=True),
+    *_required(sa.String, "shape", index=True),
+    sa.Column("mapping_id", sa.ForeignKey("mapping.id")),
+)
+
 element = sa.Table(
     "element",
     metadata,
@@ -139,15 +148,21 @@ operand = sa.Table(
     sa.Column("qualifiers", sa.String),
 )
 
+NAMED = """
+CREATE VIEW named AS
+SELECT id AS fragment_id, shape, mapping_id, NULL AS member FROM fragment
+UNION ALL SELECT fragment_id, shape, mapping_id, id FROM member
+"""
 LAYOUT = """
 CREATE VIEW layout AS
-SELECT fragment.shape, fragment.type, fragment.role,
+SELECT named.shape, fragment.type, fragment.role,
        element.lane, element.reg, element.slot, element.row, element.col, element.col_last,
        fragment.instruction, fragment.major, element.computation, fragment.selector,
        fragment.qualifiers, source.name AS source, fragment.first_bit
 FROM source
 JOIN fragment ON fragment.source_id = source.id
-JOIN mapping ON mapping.id = fragment.mapping_id
+JOIN named ON named.fragment_id = fragment.id
+JOIN mapping ON mapping.id = named.mapping_id
 JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id)
     AND element.reg < mapping.registers AND element.col < mapping.cols
 """

@@ -27,7 +27,7 @@ from . import schema
 from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import MIGRATED, SCHEMA_VERSION, Location
-from .schema import LAYOUT, element, finding, mapping, meta, metadata
+from .schema import LAYOUT, NAMED, element, finding, mapping, member, meta, metadata
 
 Progress = Callable[[Source], object]
 
@@ -84,7 +84,8 @@ def ship(
             if tables:
                 raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
             metadata.create_all(connection, checkfirst=False)
-            connection.execute(sa.text(LAYOUT))
+            for view in (NAMED, LAYOUT):
+                connection.execute(sa.text(view))
         elif not again and _meta_value(connection, "shipped") == shipped:
             return
         new_sources = list(sources())
@@ -248,6 +249,12 @@ def _replace(connection: sa.Connection, new: Source, checked: dict[Hashable, lis
     # Ids ascend in the order of insertion. Returning them would take SQLite a statement for every row.
     columns = schema.fragment.c
     ids = connection.scalars(sa.select(columns.id).where(columns.source_id == source_id).order_by(columns.id)).all()
+    of_family = [
+        (number, shape, cells and mappings[cells.digest])
+        for number, fragment in zip(ids, new.fragments, strict=True)
+        for shape, cells in fragment.members.items()
+    ]
+    _insert(connection, member, of_family)
     findings = []
     for number, fragment in zip(ids, new.fragments, strict=True):
         if fragment not in checked:  # two forms of a document share most of theirs
@@ -262,9 +269,10 @@ def _replace(connection: sa.Connection, new: Source, checked: dict[Hashable, lis
 def _finish(connection: sa.Connection) -> None:
     """Delete unused layouts and instructions, add instructions that only fragments have, and seal the tables."""
     columns = schema.fragment.c
-    named = sa.select(columns.mapping_id).where(columns.mapping_id.is_not(None))
-    lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(named), mapping.c.rows_of.is_not(None))
-    connection.execute(sa.delete(mapping).where(mapping.c.id.not_in(named.union(lent))))
+    numbers = (columns.mapping_id, member.c.mapping_id)
+    named = [sa.select(number).where(number.is_not(None)) for number in numbers]
+    lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(sa.union(*named)), mapping.c.rows_of.is_not(None))
+    connection.execute(sa.delete(mapping).where(mapping.c.id.not_in(sa.union(*named, lent))))
     used = sa.select(columns.citation_id)
     connection.execute(sa.delete(schema.citation).where(schema.citation.c.id.not_in(used)))
     connection.execute(sa.delete(schema.instruction).where(schema.instruction.c.name.not_in(list(INSTRUCTIONS))))
@@ -337,9 +345,12 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     """Store the layouts that are not there yet; returns the ids of all, by digest."""
     ids = {row.digest: row.id for row in connection.execute(sa.select(mapping.c.digest, mapping.c.id))}
     tables = {str(new.digest): new.table for new in fragments if new.has_rows and new.digest not in ids}
+    families = {part.digest: str(new.digest) for new in fragments for part in new.members.values() if part}
+    for new in fragments:
+        tables |= {part.digest: part.array for part in new.members.values() if part and part.digest not in ids}
     if not tables:
         return ids
-    shared = _shared(tables)
+    shared = _shared(tables, families)
     inserted = sa.insert(mapping).returning(mapping.c.id, sort_by_parameter_order=True)
     for borrow in (False, True):  # layouts that lend their rows come first
         packed = [
@@ -377,23 +388,34 @@ def _beyond(table: Any, name: str) -> int:
     return int(table[name].max(initial=-1)) + 1
 
 
-def _shared(tables: Mapping[str, Any]) -> dict[str, str]:
-    """For each table that is the part of a larger one in its registers and columns, the digest of that, by digest."""
+def _shared(tables: Mapping[str, Any], families: Mapping[str, str]) -> dict[str, str]:
+    """For each table that is the part of a larger one in its registers and columns, the digest of that, by digest.
+
+    That of a member of a family, which ``families`` has by its digest, is looked for in the family first.
+    """
     largest = defaultdict[bytes, list[str]](list)
-    shared = {}
+    shared: dict[str, str] = {}
     for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
         registers, cols = _beyond(table, "reg"), _beyond(table, "col")
-        # Either is the same in a part, whose columns are fewer, or whose registers are.
-        alike = [table[table[name] == 0].tobytes() for name in ("col", "reg")]
-        for larger in dict.fromkeys(chain.from_iterable(largest[begin] for begin in alike)):
+
+        def holds(larger: str, part: Any = table, registers: int = registers, cols: int = cols) -> bool:
             of = tables[larger]
             held = (of["reg"] < registers) & (of["col"] < cols)
-            if np.count_nonzero(held) == len(table) and of[held].tobytes() == table.tobytes():
-                shared[digest] = larger
-                break
-        else:
-            for begin in alike:
-                largest[begin].append(digest)
+            return bool(np.count_nonzero(held) == len(part)) and of[held].tobytes() == part.tobytes()
+
+        family = families.get(digest, digest)
+        lender = shared.get(family, family)
+        if lender != digest and lender in tables and holds(lender):
+            shared[digest] = lender
+            continue
+        # Either is the same in a part, whose columns are fewer, or whose registers are.
+        alike = [table[table[name] == 0].tobytes() for name in ("col", "reg")]
+        found = filter(holds, dict.fromkeys(chain.from_iterable(largest[begin] for begin in alike)))
+        if (larger := next(found, None)) is not None:
+            shared[digest] = larger
+            continue
+        for begin in alike:
+            largest[begin].append(digest)
     return shared
 
 

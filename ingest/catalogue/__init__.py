@@ -38,11 +38,13 @@ qualifiers by name.
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +121,35 @@ def document(name: str) -> Source:
 def _printed(name: str) -> list[tuple[tuple[dict[str, Section], Section, Entry, Key], Fragment]]:
     """Every fragment that the sections of a document describe, as printed, with what describes it."""
     sections = {file: sheet for file, sheet in _read(name).items() if file not in ("document", "library")}
-    described = [(sections, *each) for each in _described(sections)]
-    return [(each, fragment(*each)) for each in described]
+    described = [*_described(sections)]
+    families = _families(described)
+    members = {key for family in families.values() for key in family}
+    return [
+        ((sections, section, entry, key), fragment(sections, section, entry, key, families.get(key, ())))
+        for section, entry, key in described
+        if key not in members
+    ]
+
+
+def _families(described: Sequence[tuple[Section, Entry, Key]]) -> dict[Key, list[Key]]:
+    """Those fragments whose elements are the first of that of the largest N, by the key of that.
+
+    One that another section states, too, is no member: it may say something else.
+    """
+    families = defaultdict[Key, list[Key]](list)
+    stated = Counter(map(itemgetter(2), described))
+    for section, entry, key in described:
+        largest = _largest(section, entry, key)
+        if key != largest and stated[key] == 1:
+            families[largest].append(key)
+    return families
+
+
+def _largest(section: Section, entry: Entry, key: Key) -> Key:
+    """The key of which this one has the first columns: with the largest N for an operand in shared memory."""
+    if "layouts" not in section or not tile(key):
+        return key
+    return key._replace(shape=re.sub(r"n\d+", f"n{entry['n'][-1][1]}", key.shape))
 
 
 @cache
@@ -204,9 +233,15 @@ def _expanded(pattern: str) -> Iterator[str]:
 
 
 def fragment(
-    sections: dict[str, Section], section: Section, entry: Entry, key: Key, *, corrected: bool = False
+    sections: dict[str, Section],
+    section: Section,
+    entry: Entry,
+    key: Key,
+    members: Iterable[Key] = (),
+    *,
+    corrected: bool = False,
 ) -> Fragment:
-    """The fragment that an entry of a section describes for one of its keys, with its elements.
+    """The fragment that an entry of a section describes for one of its keys, with its elements and its members.
 
     Raises:
         LanemapError: its formula does not say where every element goes, or it refers to what is not there.
@@ -234,13 +269,14 @@ def fragment(
     whole, first_bit = _whole(stated, key), stated.get("first_bit", {}).get(key.type)
     status = "imported" if cited.origin else "documented" if formula else "figure-only" if figures else "unstated"
     registers, slots = sizes["registers"], sizes["slots"]
+    alike = key._replace(type=entry["types"][0])
     cells = None
     if formula is None:
         pass
     elif box(key):
-        cells = _written(key._replace(type=entry["types"][0]), formula)
+        cells = _written(alike, formula)
     elif tile(key):
-        cells = _shared(key._replace(type=entry["types"][0]), entry["n"][-1][1] if layout else None, formula)
+        cells = _shared(alike, _largest(section, entry, alike) if layout else alike, formula)
         if cells is None:
             status = "unstated" if layout else IMPOSSIBLE
     else:
@@ -251,7 +287,9 @@ def fragment(
             cells = _elements(formula, _LETTER[key.role], registers, slots, products)
         except LanemapError as error:
             raise LanemapError(f"section {cited.section}, {whole}: {error}") from None
-    return Fragment.of(whole, cells, status, cited, registers=registers, slots=slots, first_bit=first_bit)
+    sizes = {"registers": sizes["registers"], "slots": sizes["slots"], "first_bit": first_bit}
+    held = _members(alike, tuple(member.shape for member in members), str(formula))
+    return Fragment.of(whole, cells, status, cited, **sizes, members=held)
 
 
 def _referred(sections: dict[str, Section], entry: Entry, key: Key) -> tuple[Section | None, Entry]:
@@ -304,14 +342,10 @@ def documented() -> Documented:
 
 
 @lru_cache(1 << 12)
-def _shared(key: Key, most: int | None, layout: str) -> Packed | None:
-    """The elements of an operand in shared memory; None where two would lie in one place.
-
-    They are those of the one with the largest N, ``most``, of B its first columns. Without it, an example has them.
-    """
-    widest = key._replace(shape=re.sub(r"n\d+", f"n{most}", key.shape)) if most else key
-    if key != widest:
-        cells = _shared(widest, most, layout)
+def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
+    """The elements of an operand in shared memory, the first of the largest one; None where two lie in one place."""
+    if key != largest:
+        cells = _shared(largest, largest, layout)
         if cells is None or key.role == "A":
             return cells
         cols = cells.array["col"]
@@ -320,6 +354,12 @@ def _shared(key: Key, most: int | None, layout: str) -> Packed | None:
     assert of is not None
     bits = stated(layout, of)
     return packed(shared(key, bits).tobytes()) if len(np.unique(bits)) == bits.size else None
+
+
+@lru_cache(1 << 9)
+def _members(largest: Key, shapes: tuple[str, ...], layout: str) -> Mapping[str, Packed | None]:
+    """The elements of the members of a family, by their shapes."""
+    return {shape: _shared(largest._replace(shape=shape), largest, layout) for shape in shapes}
 
 
 @lru_cache(1 << 9)

@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from ..shipped import SHIPPED
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory, sources):
-    """A database of a few fragments: dense, sparse, wide, with a finding, with rows that one lends to another."""
+    """A database of a few fragments: dense, sparse, wide, with a finding, with rows that are lent, and of a family."""
     chosen = [
         fragment
         for fragment in sources["ptx-isa-9.4"].fragments
@@ -33,6 +34,11 @@ def small(tmp_path_factory, sources):
         for fragment in sources["ptx-isa-9.4"].fragments
         if fragment.shape == "m16n8k256" and fragment.role == "A"
     ]
+    every = sources["ptx-isa-9.4"].fragments
+    family = next(one for one in every if one.members and one.role == "B")
+    shapes = [f"m64n{n}k16" for n in (8, 16, 24)]
+    some = {shape: family.members[shape] for shape in shapes[:2]}
+    chosen.append(replace(family.member(shapes[2]), members=some))
     captured = [
         fragment for fragment in lanemap.shipped_captures()["sm_90a"].fragments if fragment.instruction == "wgmma"
     ]
@@ -102,6 +108,11 @@ def damages():
     yield "UPDATE fragment SET mapping_id = (SELECT MAX(id) FROM mapping) WHERE id = (SELECT MIN(id) FROM fragment)"
     yield "UPDATE fragment SET source_id = (SELECT MAX(id) FROM source) WHERE id = (SELECT MIN(id) FROM fragment)"
     yield "DELETE FROM fragment WHERE id = (SELECT MAX(id) FROM fragment)"
+    yield "UPDATE member SET shape = 'm64n16k16' WHERE shape = 'm64n8k16'"
+    yield "UPDATE member SET mapping_id = (SELECT MAX(mapping_id) FROM member) WHERE shape = 'm64n8k16'"
+    yield "UPDATE member SET fragment_id = 1 WHERE shape = 'm64n8k16'"
+    yield "DELETE FROM member WHERE shape = 'm64n16k16'"
+    yield "INSERT INTO member (fragment_id, shape, mapping_id) SELECT fragment_id, 'm64n32k16', mapping_id FROM member"
     yield "UPDATE mapping SET registers = registers + 1 WHERE id = (SELECT MAX(id) FROM mapping)"
     yield "UPDATE mapping SET registers = registers - 1 WHERE rows_of IS NOT NULL"
     yield "UPDATE mapping SET cols = cols - 1 WHERE rows_of IS NOT NULL"
@@ -241,6 +252,24 @@ def test_no_look_up_leaves_out_what_was_changed(small, tmp_path, shipped_once, c
     for look_up in LOOK_UPS[: 1 if "elements" in change else None]:
         with lanemap.open(file) as database, pytest.raises(errors.DamagedError, match="restore it from a copy"):
             look_up(database)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM member WHERE shape = 'm64n16k16'",
+        "UPDATE member SET fragment_id = 1 WHERE shape = 'm64n16k16'",
+        "UPDATE member SET mapping_id = (SELECT MIN(mapping_id) FROM member) WHERE shape = 'm64n16k16'",
+        "UPDATE mapping SET cols = 8 WHERE id = (SELECT mapping_id FROM member WHERE shape = 'm64n16k16')",
+        "UPDATE member SET shape = 'm64n16k16' WHERE shape = 'm64n8k16'",
+    ],
+)
+def test_no_look_up_believes_a_changed_member(small, tmp_path, shipped_once, change):
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        assert connection.execute(change).rowcount == 1
+    with lanemap.open(file) as database, pytest.raises(errors.DamagedError, match="restore it from a copy"):
+        database.find("m64n16k16 f16 B none.K", source="printed")
 
 
 @pytest.mark.slow

@@ -64,6 +64,22 @@ def test_every_operand_that_has_rows_anywhere_is_found_by_default(reader, everyt
             assert not any(key in theirs and theirs[key].has_rows for theirs in everything.values())
 
 
+def test_the_best_evidence_is_the_same_however_it_is_asked_for(built):
+    """By its whole name, before and after it is asked of all sources, and among all operands."""
+    with lanemap.open(str(built)) as database:
+        every = {one.key: one for one in lookup.fragments(database.reader, Query(source=DEFAULT_SOURCE))}
+        keys = [key for key in every if (key[0], key[3], key.qualifiers) == ("wgmma.sp", "B", "32B.K")]
+        assert {every[key].source for key in keys} == {CORRECTED, CAPTURE}
+        for key in keys:
+            query = Query(**key._asdict(), source=DEFAULT_SOURCE)
+            found = [lookup.one_operand(database.reader, query)]
+            assert lookup.fragments(database.reader, replace(query, source=None))
+            found += [lookup.one_operand(database.reader, query), [every[key]]]
+            (first, again, among) = ([(one.source, one.digest, one.note) for one in each] for each in found)
+            assert first == again == among
+            assert bool(first[0][2]) == (first[0][0] == CAPTURE)
+
+
 @pytest.mark.slow
 def test_what_was_measured_goes_before_what_was_imported_whenever_it_was_loaded(own, monkeypatch):
     some = [fragment for fragment in recorded().fragments if fragment.shape == "m16n8k32"]

@@ -1,6 +1,8 @@
 """Operands in shared memory, against a model of memory that is filled by hand: no formula of the package is used."""
 
+import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,12 +10,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lanemap
+from lanemap.db.compare.crosscheck import apart
 from lanemap.db.compare.verdict import Verdict, compare
+from lanemap.db.isa.forms import forms
 from lanemap.db.isa.instructions import Key, tile
 from lanemap.db.isa.shared import BOX_MODES, BoundingBox, Tile, pattern, patterns
-from lanemap.db.layout.fragment import Fragment
+from lanemap.db.layout.fragment import Fragment, Source
 from lanemap.db.layout.shared import Swizzle, places, shared, stated, swizzle
 from lanemap.db.layout.structure import check
+from lanemap.db.lookup import Query
 from lanemap.ingest import catalogue
 
 from ..forms import BOXES
@@ -40,7 +45,8 @@ def test_a_tile_lies_where_a_model_of_memory_puts_it(bits, mode, major, mn, k):
 
 def documented():
     """Every operand in shared memory that the document has, once for each layout."""
-    fragments = [fragment for fragment in catalogue.document("ptx-isa-9.1").fragments if tile(fragment.key)]
+    whole = [fragment for fragment in catalogue.document("ptx-isa-9.1").fragments if tile(fragment.key)]
+    fragments = [one for fragment in whole for one in (*fragment.every[:: 1 if LONG else 6], fragment)]
     return list(
         {(fragment.digest, fragment.key.role): fragment for fragment in fragments if fragment.has_rows}.values()
     )
@@ -184,3 +190,84 @@ def test_an_example_that_puts_two_elements_in_one_place_has_an_erratum():
     ]
     (other,) = compare([later], [printed])
     assert (other.disagrees, other.words) == (True, "the right puts two elements in one place")
+
+
+def test_each_n_that_registers_have_has_an_operand_in_memory():
+    """Of b1 no table does: 256 bits are a column."""
+    for name, type_ in itertools.product(("wgmma", "wgmma.sp"), ("f16", "tf32", "e4m3", "s8")):
+        shapes = {form.key("D").shape for form in forms(name, a=type_)}
+        for role in "AB":
+            keys = [key for key in catalogue.documented() if tile(key) and key[0] == name and key[2:4] == (type_, role)]
+            assert {key.shape for key in keys} == shapes, (name, type_, role)
+
+
+def test_a_family_is_what_each_member_is_by_itself():
+    """The catalogue evaluates a member alone, too; every N of a few families."""
+    families = [fragment for fragment in catalogue.document("ptx-isa-9.4+errata").fragments if fragment.members]
+    assert len(families) > 100
+    assert {len(family.members) for family in families} == {31, 17, 30}
+    for family in families[::20]:
+        assert [one.shape for one in family.every] == [*family.members, family.shape]
+        for one in family.every:
+            alone = catalogue.documented()[one.key]
+            assert (one.digest, one.registers, one.dimensions) == (alone.digest, alone.registers, alone.dimensions)
+            assert one.begins(family) if one.role == "B" and one.has_rows else one.digest == family.digest
+
+
+def test_every_surface_answers_for_a_member(own, tmp_path):
+    """And alike, also where a fragment of somebody else's is of that N alone."""
+    named = "m64n24k16 f16 B 128B.MN"
+    expected = catalogue.documented()[Key("wgmma", "m64n24k16", "f16", "B", None, None, "128B.MN")]
+    where = "shape = 'm64n24k16' AND type = 'f16' AND role = 'B' AND qualifiers = '128B.MN' AND instruction = 'wgmma'"
+    with lanemap.open(own) as database:
+        one = database.fragment(named)
+        assert (one.digest, one.registers, one.packed) == (expected.digest, expected.registers, expected.packed)
+        rows = database.select(
+            "SELECT lane, reg, slot, row, col, col_last, computation FROM layout"
+            f" WHERE {where} AND source = 'ptx-isa-9.4' ORDER BY lane, reg, slot"
+        ).rows
+        assert [*map(tuple, rows)] == [*map(tuple, expected.tuples())]
+        listed = {each["shape"] for each in database.list("fragments", "wgmma f16 B 128B.MN").records()}
+        assert {"m64n8k16", "m64n24k16", "m64n120k16", "m64n128k16"} <= listed
+        assert "m64n24k16" in database.names("shape")
+        assert database.find(named, row=3, col=9).to_dict("list")["col"] == [9]
+        file = tmp_path / "mine.csv"
+        database.export(file, query=named)
+        mine = lanemap.read_file(file)
+        assert [each.digest for each in mine.fragments] == [expected.digest]
+        assert database.diff(mine, "ptx-isa-9.4").exit_code == 0
+        assert {str(result.verdict) for result in database.diff(mine).results} == {"identical"}
+        exchanged = expected.table.copy()
+        exchanged["col"] ^= 1
+        wrong = Source("wrong", "import", "wrong", [replace(expected, elements=exchanged, status="imported")])
+        assert database.diff(wrong).exit_code == database.diff(wrong, "ptx-isa-9.4").exit_code == 1
+        database.add([wrong])
+        found = [result for result in database.check(["wrong"]).results if result.disagrees]
+        assert {result.key for result in found} == {one.key}
+        reported = [operand.result for defect in database.report("wrong").defects for operand in defect.wrong]
+        assert [(result.key, str(result.verdict)) for result in reported] == [(one.key, "different")]
+        assert database.diff("wrong", "ptx-isa-9.4+errata", shape="m64n24k16").exit_code == 1
+        both = database.diff("ptx-isa-9.1", "ptx-isa-9.4", shape="m64n24k16", role="B").results
+        assert one.key in {result.key for result in both}
+
+
+def test_members_are_judged_by_themselves_where_sources_agree_otherwise_than_in_the_family():
+    named = Key("wgmma", "m64n256k16", "f16", "B", None, None, "none.K")
+    whole = next(one for one in catalogue.document("ptx-isa-9.4").fragments if one.key == named)
+
+    def source(name, family):
+        return Source(name, "document", name, [family])
+
+    def shapes(*families):
+        return [[one.shape for one in each.fragments] for each in apart([*map(source, "ab", families)])]
+
+    lacking = {shape: held for shape, held in whole.members.items() if shape != "m64n16k16"}
+    other = whole.members | {"m64n24k16": whole.members["m64n32k16"]}
+    assert shapes(whole, whole) == [["m64n256k16"]] * 2
+    assert shapes(whole, replace(whole, members=lacking)) == [["m64n16k16", "m64n256k16"], ["m64n256k16"]]
+    assert shapes(whole, replace(whole, members=other)) == [["m64n24k16", "m64n256k16"]] * 2
+    changed = replace(whole, elements=whole.member("m64n248k16").table)
+    assert len(shapes(whole, changed)[0]) == 32
+    assert shapes(whole)[0] == ["m64n256k16"]
+    asked = apart([source("a", whole)], [Query("m64n48k16")])[0].fragments
+    assert [one.shape for one in asked] == ["m64n48k16", "m64n256k16"]

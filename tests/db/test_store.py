@@ -89,7 +89,8 @@ def test_every_row_is_what_was_evaluated(own, sources):
     for name, source in sources.items():
         expected = {
             (*fragment.key, *map(int, element))
-            for fragment in source.fragments
+            for family in source.fragments
+            for fragment in family.every
             if fragment.elements is not None and re.match(FEW, fragment.shape)
             for element in fragment.elements.tolist()
         }

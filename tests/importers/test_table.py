@@ -65,7 +65,8 @@ def digests(sources, query=None):
     return [
         (source.name, *fragment.key, fragment.registers, fragment.slots, fragment.first_bit, fragment.digest)
         for source in sources
-        for fragment in source.fragments
+        for family in source.fragments
+        for fragment in family.every
         if fragment.elements is not None
         and (query is None or (fragment.instruction == query.instruction and query.shape in (None, fragment.shape)))
     ]
