@@ -83,6 +83,7 @@ def test_k_is_that_of_a_dense_or_a_sparse_product(kind, k, sparse, bits):
     assert found.word ^ plain.word == bits
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", [*TYPES, *SCALED])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_shape_that_no_instruction_has_is_refused(kind, sparse):

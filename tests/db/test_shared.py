@@ -214,6 +214,7 @@ def test_a_family_is_what_each_member_is_by_itself():
             assert one.begins(family) if one.role == "B" and one.has_rows else one.digest == family.digest
 
 
+@pytest.mark.slow
 def test_every_surface_answers_for_a_member(own, tmp_path):
     """And alike, also where a fragment of somebody else's is of that N alone."""
     named = "m64n24k16 f16 B 128B.MN"
