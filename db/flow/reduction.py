@@ -133,6 +133,7 @@ class Reduction(Told):
         return Rows((f"{self._holder}s", f"{several}{self.along} of value 0, 1, ..."), rows)
 
 
+# A page and the header on it ask for the same.
 @lru_cache(4)
 def reduction(fragment: Fragment, along: str = "row") -> Reduction:
     """How each row, or with ``col`` each column, of a fragment is reduced.
@@ -143,7 +144,6 @@ def reduction(fragment: Fragment, along: str = "row") -> Reduction:
     Raises:
         LanemapError: no lanes hold it, elements are outside it, or metadata chooses what a column has.
     """
-    # A page and the header on it ask for the same.
     table = fragment.table
     if fragment.tile:
         raise LanemapError(f"{fragment} lies in shared memory: no lane holds a {_WORDS[along]} of it")

@@ -60,7 +60,7 @@ class Tiling(NamedTuple):
         if axes[:1] not in ("m", "n") or len(axes) != len({*axes[1:]}) + 1 or not {*axes} <= {*"mnk"}:
             words = "write m or n, along which warps count first, and maybe the axes of their instructions, as in nkn"
             raise LanemapError(f"order {order!r}: {words}", "order")
-        if contiguous not in (True, False, None):
+        if not isinstance(contiguous, bool | None):
             raise LanemapError(f"contiguous {contiguous!r}: write true or false", "contiguous")
         return cls(shape, (int(counts[1]), int(counts[2])), axes, bool(contiguous))
 

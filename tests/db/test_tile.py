@@ -237,6 +237,7 @@ def test_sparse_and_scaled_operands_repeat(database, name):
         ("m16n8k16 f16 D", {"warps": "2x2"}, "warps are of a tile: name it"),
         ("m16n8k16 f16 D", {"contiguous": True}, "contiguous are of a tile: name it"),
         ("m16n8k16 f16 D", {"tile": "m64n64", "contiguous": "no"}, "contiguous 'no': write true or false"),
+        ("m16n8k16 f16 D", {"tile": "m64n64", "contiguous": np.array([1, 0])}, "array.* write true or false"),
         ("m16n8k16 f16 D", {"tile": "m1024n8", "warps": "64x1"}, "are 2048 threads: a block has 1024"),
         ("m16n8k16 f16 D", {"tile": "m4096n4096"}, "more than 1048576 elements"),
         ("m16n8k16 f16 D", {"tile": "m99999n4096"}, "each dimension is 1 to"),

@@ -48,8 +48,8 @@ def code(answer: Told) -> str:
     if isinstance(answer, Recipe | Recipes):
         return "\n".join(map(_recipe, answer if isinstance(answer, Recipes) else [answer]))
     raise LanemapError(
-        "C++ is for a chain of two operands, or a recipe: write m16n8k16 f32 D m16n8k16 f16 A, or for what goes through"
-        " memory m16n8k16 f32 D stmatrix"
+        "C++ is for a chain of two operands, or a recipe: write m16n8k16 f32 D m16n8k16 f16 A, or, to store it,"
+        " m16n8k16 f32 D stmatrix"
     )
 
 
