@@ -287,13 +287,13 @@ def _found(reader: Reader, query: Query, *, dense: bool = False, families: bool 
 
     def matching(those: Mapping[int, Fragment]) -> dict[_Number, Fragment]:
         matched = _matching(query, parameters, those)
-        return {(number, 0): one for number, one in matched.items()} if families else _apart(matched)
+        return {(number, 0): one for number, one in matched.items()} if families else _numbered(matched)
 
     def by_default() -> tuple[dict[int, Fragment], set[str], dict[Key, list[Fragment]]]:
         """Those of the documents that answer first, all instructions, and what all sources have of each key."""
         first = documents(by_trust(reader)).values()
         names = {one.instruction for one in every.values()}
-        of_key = grouped(_apart(every).values(), lambda one: one.key)
+        of_key = grouped(_numbered(every).values(), lambda one: one.key)
         return having(lambda one: one.source in first), names, of_key
 
     if source is None:
@@ -326,7 +326,7 @@ def _found(reader: Reader, query: Query, *, dense: bool = False, families: bool 
     return dict(sorted(found.items()))
 
 
-def _apart(families: Mapping[int, Fragment]) -> dict[_Number, Fragment]:
+def _numbered(families: Mapping[int, Fragment]) -> dict[_Number, Fragment]:
     """Fragments with all their members by their numbers."""
     return {(number, place): one for number, each in families.items() for place, one in enumerate(each.every)}
 
