@@ -92,6 +92,7 @@ def pytest_collection_modifyitems(items):
     cases = Counter()
     for item in items:
         if few := item.get_closest_marker("few"):
+            assert "snapshot" not in item.fixturenames, f"{item.nodeid}: a snapshot that no case uses fails the run"
             if cases[item.path, item.originalname] % few.args[0]:
                 item.add_marker(pytest.mark.slow)
             cases[item.path, item.originalname] += 1

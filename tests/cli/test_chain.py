@@ -36,7 +36,6 @@ def test_the_verdict_is_printed_and_is_the_exit_code(run, snapshot, arguments, c
     assert result.out == snapshot
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "arguments",
     [

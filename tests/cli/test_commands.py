@@ -68,7 +68,6 @@ def test_version(run):
     assert run("--version").out == f"lanemap {lanemap.__version__}\n"
 
 
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "arguments",
     [
