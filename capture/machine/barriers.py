@@ -10,7 +10,7 @@ from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .launch import Step, Unknown
 from .moves import space_of
-from .order import Mbarrier
+from .order import Mbarrier, latest
 from .parse import Function, Name, Operand, Statement
 from .schedule import ENDED, POLLS, RUNS, Machine, aligned
 from .values import ActiveThreads
@@ -75,7 +75,7 @@ def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
 
     def step(group: ActiveThreads) -> None:
         named = (members.bits >> (machine.number % WARP).astype("u4") & 1).astype(bool)
-        machine.lanes.meet(group.mask, all_lanes=bool((named & ~group.mask & (machine.state != ENDED)).any()))
+        machine.order.meet_lanes(group.mask, all_lanes=bool((named & ~group.mask & (machine.state != ENDED)).any()))
 
     return step
 
@@ -108,11 +108,8 @@ def _counted(
 
 def _add(machine: Machine, index: int, thread: int, count: int) -> None:
     """Begin an object of mbarrier at an index of shared memory, which takes so many arrivals."""
-    agent = machine.order.barrier(
-        sum(at // machine.spaces.shared.size == machine.owner[thread] for at in machine.mbarriers)
-    )
-    none = np.zeros(machine.order.known.shape[1], np.int32)
-    machine.mbarriers[index] = Mbarrier(index, count, count, agent, none.copy(), none.copy(), none, none)
+    number = sum(at // machine.spaces.shared.size == machine.owner[thread] for at in machine.mbarriers)
+    machine.mbarriers[index] = machine.order.mbarrier(index, count, number)
 
 
 def _arrive(
@@ -120,11 +117,7 @@ def _arrive(
 ) -> None:
     """Threads arrive, so many times in all, and with them what they know."""
     warps = np.unique(threads // WARP)
-    known, carried = (each[warps].max(axis=0) for each in (machine.order.known, machine.order.carried))
-    if after_copies:
-        machine.order.with_copies(warps, known)
-    barrier.known, barrier.carried = np.maximum(barrier.known, known), np.maximum(barrier.carried, carried)
-    machine.order.tick(warps)
+    barrier.known = latest(barrier.known, machine.order.notice(warps, with_copies=after_copies))
     if number > barrier.pending:
         machine.fault("barrier", threads, f"more threads arrive than the {barrier.count} of the mbarrier")
     barrier.pending -= number
@@ -138,7 +131,7 @@ def turn(machine: Machine, barrier: Mbarrier) -> None:
         return
     barrier.phase += 1
     barrier.pending = barrier.count
-    barrier.done, barrier.done_carried = barrier.known.copy(), barrier.carried.copy()
+    barrier.done = barrier.known
     machine.state[(machine.state == POLLS) & (machine.polled == barrier.index)] = RUNS
 
 
@@ -244,8 +237,8 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
             done[who] = over
             machine.polled[who[over]] = -1
             if over.any():
-                machine.order.learn(np.unique(who[over] // WARP), barrier.done, barrier.done_carried)
-                machine.lanes.meet(group.mask & done, all_lanes=True)
+                machine.order.learn(np.unique(who[over] // WARP), barrier.done)
+                machine.order.meet_lanes(group.mask & done, all_lanes=True)
             if tries:
                 _poll(machine, who[~over], barrier.index)
             lost[who] = False

@@ -15,11 +15,11 @@ from ...db.isa.instructions import WARP
 from ...db.isa.shared import BoundingBox
 from ...db.layout.algebra import Array
 from ...db.layout.shared import strides, swizzle
+from .accesses import BULK
 from .barriers import reached, turn
 from .launch import Step, Unknown
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
 from .moves import combined, space_of
-from .order import BULK, STORES
 from .parse import Function, MemoryOperand, Number, Operand, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined
@@ -78,11 +78,11 @@ def _groups(machine: Machine, instruction: Statement) -> Step:
     assert isinstance(pending, Number)
 
     def step(group: ActiveThreads) -> None:
-        warps = np.unique(np.flatnonzero(group.mask) // WARP)
+        threads = np.flatnonzero(group.mask)
         if commits:
-            machine.order.commit(warps, BULK)
+            machine.order.commit(np.unique(threads // WARP), BULK)
         else:
-            machine.order.arrived(warps, pending.number, BULK)
+            machine.order.arrived(threads, pending.number, BULK)
 
     return step
 
@@ -133,9 +133,8 @@ def _copy(
         data, origin = globe.load(np.where(inside, units, 0), UNIT)
         data, origin = np.where(inside[:, None], data, 0), np.where(inside[:, None], origin, NONE)
         for object_, _ in reached(machine, "shared", barrier()[0][[thread]], np.array([thread])):
-            object_.clock += 1
-            machine.store(shared, at, data, origin, who, by=BULK, agent=object_.agent, clock=object_.clock)
-            object_.known[object_.agent] = object_.carried[object_.agent] = object_.clock
+            machine.store(shared, at, data, origin, who, by=BULK, mbarrier=object_.number)
+            machine.order.complete(object_)
             object_.due -= UNIT * len(units)
             turn(machine, object_)
 
@@ -160,11 +159,8 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
         ids = joined(values)
         for object_, waits in reached(machine, "shared", barrier()[0][threads], threads):
             for memory, index, who in machine.access(space, to()[0][waits], data.shape[1], waits):
-                object_.clock += 1
-                origin = None if ids is None else ids[who]
-                agent, clock = object_.agent, object_.clock
-                machine.store(memory, index, data[who], origin, who, by=STORES, agent=agent, clock=clock)
-                object_.known[object_.agent] = object_.carried[object_.agent] = object_.clock
+                machine.store(memory, index, data[who], None if ids is None else ids[who], who, mbarrier=object_.number)
+                machine.order.complete(object_)
                 object_.due -= data.shape[1] * len(who)
                 turn(machine, object_)
 

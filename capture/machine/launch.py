@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...db.errors import LanemapError
-from .accesses import Blocks
 from .memory import MappedTensor, Memory
+from .order import History
 from .parse import Function, Module, SourceLine, Statement
 from .values import ActiveThreads, Tape
 
@@ -70,8 +70,7 @@ class Job(NamedTuple):
     """What all blocks of a launch share: the program, global memory, and the record of what happens.
 
     ``globe`` is global memory, and ``symbols`` are the addresses of variables in it. ``bind`` makes the step of an
-    instruction, for which ``layouts`` finds fragments. ``blocks`` watches what they do to each other, if there are more
-    than one. ``typed`` are arguments whose types instructions must read.
+    instruction, for which ``layouts`` finds fragments. ``typed`` are arguments whose types instructions must read.
     """
 
     module: Module
@@ -81,7 +80,7 @@ class Job(NamedTuple):
     symbols: Mapping[str, int]
     tape: Tape
     log: Log
+    history: History
     layouts: Any
     bind: Callable[[Any, Statement, Function], Step]
-    blocks: Blocks | None = None
     typed: Sequence[Any] = ()

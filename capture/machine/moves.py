@@ -9,8 +9,8 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
+from .accesses import COPIES
 from .launch import Step, Unknown
-from .order import COPIES
 from .parse import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits
@@ -37,7 +37,7 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     """What an instruction that moves something does; None where it is of another kind."""
     name = instruction.parts[0]
     if name == "fence" and instruction.parts[1:3] == ("proxy", "async"):
-        return lambda group: machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP))
+        return lambda group: machine.order.fence_proxy(np.unique(np.flatnonzero(group.mask) // WARP))
     if name in ("fence", "membar") and not {"proxy", "mbarrier_init"} & {*instruction.parts}:
         return partial(_fence, machine, alone="cta" in instruction.parts)
     if name in IGNORED:
@@ -50,9 +50,7 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
 
 def _fence(machine: Machine, group: ActiveThreads, *, alone: bool) -> None:
     """Threads fence what they know for others, ``alone`` for those of their block."""
-    machine.order.publish(np.unique(np.flatnonzero(group.mask) // WARP))
-    if machine.blocks is not None and not alone:
-        machine.blocks.fence(machine.block[group.mask])
+    machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP), alone=alone)
 
 
 def space_of(instruction: Statement, words: str) -> str:
@@ -82,7 +80,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
         for memory, index, who in machine.access(space, address[threads], size, threads):
             data[who], held[who] = machine.load(memory, index, size, who, strong=strong)
             if strong:
-                machine.synchronize(memory, index, who, hears=True)
+                machine.order.synchronize(memory.name, index, who, hears=True)
         for number, result in enumerate(results):
             at = slice(number * width, (number + 1) * width)
             bits = np.ascontiguousarray(data[:, at]).view(f"u{width}").ravel()
@@ -118,7 +116,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
         for memory, index, who in machine.access(space, address[threads], data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, strong=strong)
             if strong:
-                machine.synchronize(memory, index, who, tells=True, alone=alone)
+                machine.order.synchronize(memory.name, index, who, tells=True, alone=alone)
 
     return step
 
@@ -176,8 +174,9 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address[threads] + number * width, width, threads):
-                machine.synchronize(memory, index, who, hears=returns, tells=True, alone=alone)
+                machine.order.synchronize(memory.name, index, who, hears=returns, tells=True, alone=alone)
                 machine.reads(memory, index, width, who, strong=True)
+                before, _ = memory.load(index, width)
                 for turn in _turns(index):
                     at, chosen = index[turn], who[turn]
                     data, held = memory.load(at, width)
@@ -188,6 +187,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                     ]
                     memory.store(at, *combined(machine, operation, type_, old, news))
                     old_bits[chosen], old_held[chosen] = old.bits, held
+                machine.writes(memory, index, before, who, strong=True)
             if returns:
                 result.put(old_bits, old_held if old_held.any() else None, group)
         machine.patience[group.mask] += 1
@@ -265,12 +265,10 @@ def _groups(machine: Machine, instruction: Statement) -> Step:
 
     def step(group: ActiveThreads) -> None:
         threads = np.flatnonzero(group.mask)
-        warps = np.unique(threads // WARP)
         if kind != "wait_group":
-            machine.order.commit(warps)
+            machine.order.commit(np.unique(threads // WARP))
         if kind != "commit_group":
-            machine.order.arrived(warps, pending)
-            machine.lanes.copied(threads, machine.order.groups(threads // WARP, COPIES) - pending)
+            machine.order.arrived(threads, pending)
 
     return step
 

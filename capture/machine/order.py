@@ -1,268 +1,381 @@
-"""What happens before what in shared memory: vector clocks of warps, and of what runs beside them.
+"""What happens before what: among threads, what runs beside them, and blocks of a grid (8.8, 8.9).
 
-Each warp counts what it has done, and knows of each other agent how far that was when both last met. An access races
-with an earlier one of another agent that its warp does not know of, if one of the two writes. What goes through the
-async proxy sees of other writes only those that a fence has carried there (8.5, 9.7.13.4). For lanes of one warp see
-``accesses``.
+The time of an access is the number of its step. Each warp knows up to which time each agent is done, and each lane
+knows it of the lanes of its warp. They come to know it where they meet, where they wait for what others signal, and
+from an atomic or a strong load of a place where it was told behind a fence. An access races with an earlier one that is
+not known to who executes it, if one of the two writes, and one of them is not strong. What goes through the async proxy
+sees of other writes only those that a fence has carried there (9.7.13.4).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...db.isa.instructions import WARP, WARPGROUP
 from ...db.layout.algebra import Array
-from .parse import SourceLine
-from .values import Register
+from .accesses import BULK, COMPLETES, COPIES, OWN, WGMMA, Accesses, after, is_strong, numbers, parts
 
-
-class Race(NamedTuple):
-    """Which of some accesses race, the instruction that the first of them races with, and who executed that."""
-
-    accesses: Array
-    at: int
-    by: str = ""
-
-
-#: The agents of a block: its warps, then for each warp its copies by cp.async, the reads of its warpgroup's wgmma, and
-#: the reads of its bulk copies. What bulk copies and st.async write belongs to the mbarrier that they complete on,
-#: numbered after.
-OWN, COPIES, WGMMA, BULK, STORES = range(5)
+#: Agents of each warp.
 _KINDS = 4
 
 #: Objects of mbarrier in a block whose copies are told apart.
 _BARRIERS = 64
 
+#: What warps know themselves, and what of it the async proxy sees.
+_KNOWN, _CARRIED = range(2)
 
-class Order:
-    """The clocks of some blocks, and for each byte of their shared memory who wrote and who read it last.
+#: Behind which fences: any, and those that are for other blocks, too.
+_NEAR, _FAR = range(2)
 
-    ``known`` (warps, agents) is what a warp knows of each agent of its block, and ``carried`` what of it the async
-    proxy sees. ``fenced`` are both behind its last fence, and ``told`` what one knows who reads a place, by block.
+
+class Race(NamedTuple):
+    """Which of some accesses race, the instruction that the first of them races with, and who executed that.
+
+    ``at_once``: both write at once, and only one of them stays.
     """
 
-    def __init__(self, warps: int, per_block: int, size: int) -> None:
-        self.per_block = per_block
-        self.clock = np.ones((warps, _KINDS), np.int32)
-        self.known = np.zeros((warps, _KINDS * per_block + _BARRIERS), np.int32)
-        self.carried = np.zeros_like(self.known)
-        self.fenced = np.zeros((2, *self.known.shape), np.int32)
-        self.told: dict[tuple[str, int, int], Array] = {}
-        self.writer = np.zeros(size, np.int16)
-        self.written = np.zeros(size, np.int32)
-        self.written_at = np.zeros(size, np.int32)
-        self.read = np.zeros((size, per_block), np.int32)
-        self.read_at = np.zeros(size, np.int32)
-        self._see(np.arange(warps))
+    accesses: Array
+    at: int
+    by: str = ""
+    at_once: bool = False
 
-    def _see(self, warps: Array) -> None:
-        """Warps know what they have done themselves."""
-        self.known[warps, warps % self.per_block] = self.clock[warps, OWN]
+
+class History:
+    """What the blocks of a grid leave behind for those that run after them.
+
+    ``steps`` has the instruction of each step, ``told`` what one knows who reads a place, and ``tellers`` number the
+    blocks that have told others anything, from 1.
+    """
+
+    def __init__(self, blocks: int, size: int) -> None:
+        self.steps = [0]
+        self.globe = Accesses(size)
+        self.alone = blocks == 1
+        self.told: dict[tuple[object, ...], Array] = {}
+        self.tellers, self.telling = np.zeros(blocks, np.int32), 0
+
+
+class Order:
+    """What the warps and lanes of some blocks know.
+
+    ``known`` (2, warps, agents) are the times that a warp, and the async proxy for it, knows of the agents of its block
+    and of the warps of blocks that have told. ``fenced`` is that behind fences, ``seen`` (threads, 2, lanes) what a
+    thread knows of the lanes of its warp and of their copies. Up to ``settled`` a warp knows of all that threads of
+    its block did, and ``news`` are warps whose lanes did something since all of them met.
+    """
+
+    def __init__(self, history: History, blocks: Array, launched: Array, size: int) -> None:
+        self.history, self.launched = history, launched.reshape(-1, WARP)
+        self.block, warps = blocks[::WARP], len(self.launched)
+        self.per_block = warps // len(np.unique(blocks))
+        self.near = _KINDS * self.per_block + _BARRIERS
+        agents = self.near + (1 + history.telling) * self.per_block
+        self.known = np.zeros((2, warps, agents), np.int32)
+        self.fenced = np.zeros((2, *self.known.shape), np.int32)
+        self.seen = np.zeros((launched.size, 2, WARP), np.int32)
+        self.settled = np.zeros(warps, np.int64)
+        self.news = np.zeros(warps, bool)
+        self.committed: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0])
+        self.shared = Accesses(size, min(self.per_block, 4))
+
+    def begin(self, at: int) -> None:
+        """A step begins, of an instruction."""
+        self.history.steps.append(at)
+
+    @property
+    def now(self) -> int:
+        """The time of the present step."""
+        return len(self.history.steps) - 1
+
+    def _see(self, threads: Array) -> None:
+        """Threads know what they have done themselves."""
+        warps = threads // WARP
+        self.known[_KNOWN, warps, warps % self.per_block] = self.now
+        self.seen[threads, OWN, threads % WARP] = self.now
 
     def _agent(self, warps: Array, by: int) -> Array:
         """The agent of each warp, or of its warpgroup."""
         own = warps % self.per_block
         return by * self.per_block + (own - own % (WARPGROUP // WARP) if by == WGMMA else own)
 
-    def barrier(self, number: int) -> int:
-        """The agent of the copies that complete on a mbarrier of a block."""
-        return _KINDS * self.per_block + number % _BARRIERS
+    # Accesses.
 
     def reads(
-        self, index: Array, size: int, threads: Array, at: int, by: int = OWN, *, notes: bool = True
+        self, memory: Accesses, place: Array, threads: Array, by: int = OWN, *, strong: bool = False
     ) -> Race | None:
-        """Note reads at an instruction; the threads that race with a write, and the instruction of that.
+        """Note reads (n, bytes) of threads, or of what runs beside them, and find a write that one races with.
 
         What reads strongly leaves no note, as it may be written strongly at any time.
         """
-        place = index[:, None] + np.arange(size)
-        warp = (threads // WARP)[:, None]
-        agent = self._agent(warp, by)
-        if by != OWN and self.read.shape[1] == self.per_block:
-            self.read = np.pad(self.read, ((0, 0), (0, (_KINDS - 1) * self.per_block)))
-        race = self._race(self._unseen(place, warp, self.known if by == OWN else self.carried), self.written_at, place)
-        if not notes:
-            return race
-        self.read[place, agent] = self.clock[warp, by]
-        self.read_at[place] = at
+        self._see(threads)
+        written = memory.writer[place]
+        race = self._race(self._late(memory, written, threads, by, strong=strong), written, threads, by)
+        if not strong:
+            column = threads // WARP % len(memory.first)
+            memory.note_reads(place, column, self._numbers(threads, by), self._settled(memory, threads))
+            self.news[threads // WARP] |= by == OWN
         return race
-
-    def _unseen(self, place: Array, warp: Array, seen: Array) -> Array:
-        """Whether warps do not know of the write of a byte."""
-        return np.asarray(self.written[place] > seen[warp, self.writer[place]])
-
-    @staticmethod
-    def _race(late: Array, instructions: Array, place: Array) -> Race | None:
-        """The race of the accesses (n, bytes) that come too late after those of some instructions, by byte."""
-        if not late.any():
-            return None
-        return Race(np.flatnonzero(late.any(axis=1)), int(instructions[place[late][0]]))
 
     def writes(
         self,
-        index: Array,
-        changed: Array,
+        memory: Accesses,
+        place: Array,
         threads: Array,
-        at: int,
+        changed: Array,
+        lost: Array,
         by: int = OWN,
         *,
-        agent: int = 0,
-        clock: int = 0,
+        strong: bool = False,
+        mbarrier: int | None = None,
     ) -> Race | None:
-        """Note writes, of the warps or of their copies; the threads that race, and with which instruction.
+        """Note writes (n, bytes), and find an access that one races with, also one at once that has ``lost``.
 
-        A byte that a write has not ``changed`` (n, bytes) may be read or written at any time. What a bulk copy or
-        st.async writes is that of the ``agent`` of a mbarrier, at its ``clock``.
+        A byte that a write has not ``changed`` may be read or written at any time. What belongs to a ``mbarrier`` is
+        there when that says so.
         """
-        place = index[:, None] + np.arange(changed.shape[1])
-        warp = (threads // WARP)[:, None]
-        seen = self.carried if by == BULK else self.known
-        race = self._race(self._unseen(place, warp, seen) & changed, self.written_at, place)
-        if race is None:
-            late = (self.read[place] > self.known[warp, : self.read.shape[1]]).any(axis=2)
-            race = self._race(late & changed, self.read_at, place)
-        self.writer[place] = agent if by in (BULK, STORES) else self._agent(warp, by)
-        self.written[place] = clock if by in (BULK, STORES) else self.clock[warp, by]
-        self.written_at[place] = at
+        self._see(threads)
+        race, written = None, memory.writer[place]
+        for number, accesses in enumerate((written, *memory.first[:, place], *memory.last[:, place])):
+            late = self._late(memory, accesses, threads, by if number == 0 else OWN, strong=strong)
+            if race := self._race(late & changed, accesses, threads, by):
+                break
+        memory.note_writes(place, self._numbers(threads, by, strong=strong, mbarrier=mbarrier), changed)
+        self.news[threads // WARP] |= by in (OWN, COPIES)
+        if race is None and lost.any():
+            stays = memory.writer[place]
+            race = self._race(self._late(memory, stays, threads, strong=strong) & lost, stays, threads, by)
+            race = race and race._replace(at_once=not race.by.startswith("block"))
         return race
 
-    def learn(self, warps: Array, known: Array, carried: Array) -> None:
+    def _numbers(self, threads: Array, by: int, *, strong: bool = False, mbarrier: int | None = None) -> Array:
+        """Accesses of now as numbers."""
+        who = self.block[threads // WARP].astype(np.int64) * self.per_block * WARP + threads % (self.per_block * WARP)
+        kind = by
+        if mbarrier is not None:
+            kind, who = COMPLETES, self.block[threads // WARP] * _BARRIERS + mbarrier
+        return numbers(kind, self.now, who, strong=strong)[:, None]
+
+    def _late(self, memory: Accesses, accesses: Array, threads: Array, by: int = OWN, *, strong: bool = False) -> Array:
+        """Which of some accesses (n, bytes) are not known to threads, or to what runs beside them."""
+        seen = self.known[_CARRIED if by in (WGMMA, BULK) else _KNOWN]
+        shape = accesses.shape
+        if (accesses == accesses[:, :1]).all():  # as of what was written together
+            accesses = accesses[:, :1]
+        late = np.asarray(accesses >= self._settled(memory, threads, by))
+        if strong:
+            late &= ~is_strong(accesses)
+        if late.any():
+            own = np.broadcast_to(threads[:, None], late.shape)[late]
+            late[late] = self._unseen(seen, accesses[late], own)
+        return np.broadcast_to(late, shape)
+
+    def _settled(self, memory: Accesses, threads: Array, by: int = OWN) -> Array:
+        """The number below which are the accesses that threads, or what runs beside them, surely know of."""
+        settles = memory is self.shared and by in (OWN, COPIES)
+        return after(self.settled[threads // WARP] * settles)[:, None]
+
+    def _unseen(self, seen: Array, accesses: Array, threads: Array) -> Array:
+        """Whether threads do not know of accesses, by what their warps have seen."""
+        warp, (kind, time, _) = threads // WARP, parts(accesses)
+        block, thread = self._who(accesses)
+        agent = kind * self.per_block + np.where(kind == COMPLETES, thread, thread // WARP)
+        agent -= np.where(kind == WGMMA, thread // WARP % (WARPGROUP // WARP), 0)
+        abroad = block != self.block[warp]
+        if abroad.any():
+            far = self.near + self.history.tellers[block] * self.per_block + thread // WARP
+            agent = np.where(abroad, far, agent)
+        unseen = np.asarray(seen[warp, agent] < time)
+        beside = ~abroad & (kind <= COPIES) & self._beside(thread, threads)
+        if beside.any():
+            by_lane = self.seen[threads[beside], kind[beside], thread[beside] % WARP]
+            unseen[beside] |= by_lane < time[beside]
+        return unseen
+
+    def _who(self, accesses: Array) -> tuple[Array, Array]:
+        """The block of each access, and its thread or mbarrier there."""
+        kind, _, who = parts(accesses)
+        return divmod(who, np.where(kind == COMPLETES, _BARRIERS, self.per_block * WARP))
+
+    def _race(self, late: Array, accesses: Array, threads: Array, by: int) -> Race | None:
+        if not late.any():
+            return None
+        rows, first = np.flatnonzero(late.any(axis=1)), accesses[late][:1]
+        (kind, time, _), (block, thread) = (
+            [int(each[0]) for each in found] for found in (parts(first), self._who(first))
+        )
+        own, name = int(threads[rows[0]]), ""
+        if block != self.block[own // WARP]:
+            name = f"block {block}"
+        elif by == OWN and kind <= COPIES and self._beside(thread, own):
+            name = f"lane {thread % WARP}" * (thread % WARP != own % WARP)
+        return Race(rows, self.history.steps[time], name)
+
+    def _beside(self, thread: Any, own: Any) -> Any:
+        """Whether a thread of a block is of the warp of another one."""
+        return thread // WARP == own // WARP % self.per_block
+
+    # What makes order.
+
+    def notice(self, warps: Array, *, with_copies: bool = False) -> Array:
+        """What some warps know, for others; ``with_copies``: also that the copies which they have begun are there."""
+        self.known[_KNOWN, warps, warps % self.per_block] = self.now
+        notice: Array = self.known[:, warps].max(axis=1)
+        if with_copies:
+            notice[:, self._agent(warps, COPIES)] = self.now
+        return notice
+
+    def learn(self, warps: Array, notice: Array) -> None:
         """Warps come to know what others did before they gave notice of it."""
-        self.known[warps] = np.maximum(self.known[warps], known)
-        self.carried[warps] = np.maximum(self.carried[warps], carried)
-        self.carried[warps, WGMMA * self.per_block :] = self.known[warps, WGMMA * self.per_block :]
+        agents, copies = notice.shape[-1], self._agent(warps, COPIES)
+        self.known[:, warps, :agents] = np.maximum(self.known[:, warps, :agents], notice[:, None])
+        own = self.seen.reshape(len(self.known[0]), WARP, 2, WARP)
+        own[warps, :, COPIES] = np.maximum(own[warps, :, COPIES], notice[_KNOWN, copies][:, None, None])
 
-    def tick(self, warps: Array) -> None:
-        """What warps do from now on is later than what others know of them."""
-        self.clock[warps, OWN] += 1
-        self._see(warps)
+    def meet(self, mask: Array) -> None:
+        """Threads of one block wait for each other: all know what each knows."""
+        warps = np.unique(np.flatnonzero(mask) // WARP)
+        self.known[:, warps] = self.notice(warps)[:, None]
+        self.fenced[:, :, warps] = self.fenced[:, :, warps].max(axis=2, keepdims=True)
+        if len(warps) == self.per_block:
+            self.settled[warps] = self.now
+        self.meet_lanes(mask, all_lanes=True)
 
-    def with_copies(self, warps: Array, known: Array) -> None:
-        """Add to what is known that the copies which warps have begun are there."""
-        known[self._agent(warps, COPIES)] = self.clock[warps, COPIES]
-
-    def meet(self, warps: Array) -> None:
-        """Warps of one block wait for each other: all know what each knows."""
-        self.learn(warps, self.known[warps].max(axis=0), self.carried[warps].max(axis=0))
-        self.tick(warps)
-
-    def fence(self, warps: Array) -> None:
-        """Warps carry what they know of to the async proxy."""
-        self.carried[warps] = self.known[warps]
-        self.tick(warps)
-
-    def publish(self, warps: Array) -> None:
-        """What warps know is there for whom they give notice from now on."""
-        self.fenced[:, warps] = self.known[warps], self.carried[warps]
-        self.tick(warps)
-
-    def synchronize(self, memory: str, index: Array, warps: Array, *, hears: bool, tells: bool) -> None:
-        """Warps access places strongly: they know what was told there, and tell what is behind their fences."""
-        if not self.fenced.any():
+    def meet_lanes(self, mask: Array, *, all_lanes: bool = False) -> None:
+        """Lanes of each warp come to know what they, or all of it, have done until now."""
+        news = np.flatnonzero(self.news & mask.reshape(-1, WARP).any(axis=1))
+        if not len(news):
             return
-        for place, warp in dict.fromkeys(zip(index.tolist(), warps.tolist(), strict=True)):
-            key = memory, place, warp // self.per_block
-            if hears and key in self.told:
-                self.learn(np.array([warp]), *self.told[key])
-            if tells:
-                self.told[key] = np.maximum(self.told.get(key, 0), self.fenced[:, warp])
+        own = mask.reshape(-1, WARP)[news]
+        threads = news[:, None] * WARP + np.arange(WARP)
+        self.seen[threads, OWN, np.arange(WARP)] = self.now
+        before = self.seen[threads]
+        known = (before if all_lanes else np.where(own[:, :, None, None], before, 0)).max(axis=1)
+        self.seen[threads] = np.where(own[:, :, None, None], known[:, None], before)
+        self.news[news] = (self.launched[news] & ~own).any(axis=1)
+
+    def fence_proxy(self, warps: Array) -> None:
+        """Warps carry what they know of to the async proxy."""
+        self.notice(warps)
+        self.known[_CARRIED, warps] = self.known[_KNOWN, warps]
+
+    def fence(self, warps: Array, *, alone: bool) -> None:
+        """What warps know is there for whom they tell from now on, ``alone`` for those of their block."""
+        self.notice(warps)
+        self.fenced[: 1 if alone else 2, :, warps] = self.known[:, warps]
+
+    def synchronize(
+        self,
+        memory: str,
+        index: Array,
+        threads: Array,
+        *,
+        hears: bool = False,
+        tells: bool = False,
+        alone: bool = False,
+    ) -> None:
+        """Threads access places strongly: they know what was told there, and tell what is behind their fences."""
+        if hears:
+            self.meet_lanes(np.isin(np.arange(self.launched.size), threads), all_lanes=True)
+        told = self.history.told
+        for place, warp in dict.fromkeys(zip(index.tolist(), (threads // WARP).tolist(), strict=True)):
+            block = int(self.block[warp])
+            near, far = (memory, place, block), (memory, place)
+            if hears and near in told:
+                self.learn(np.array([warp]), told[near])
+            if hears and far in told:
+                self._hear(warp, told[far])
+            if tells and self.fenced[_NEAR, :, warp].any():
+                told[near] = latest(told.get(near), self.fenced[_NEAR, :, warp])
+            if (
+                tells
+                and not alone
+                and memory == "global"
+                and not self.history.alone
+                and self.fenced[_FAR, :, warp].any()
+            ):
+                told[far] = latest(told.get(far), self._told(warp))
+
+    def _hear(self, warp: int, notice: Array) -> None:
+        """A warp learns what those of other blocks, and of its own, have told all."""
+        self.learn(np.array([warp]), notice)
+        own = notice[:, self._abroad(int(self.block[warp]))]
+        self.known[:, warp, : own.shape[1]] = np.maximum(self.known[:, warp, : own.shape[1]], own)
+
+    def _told(self, warp: int) -> Array:
+        """What a warp tells warps of other blocks."""
+        block, history = int(self.block[warp]), self.history
+        if not history.tellers[block]:
+            history.telling += 1
+            history.tellers[block] = history.telling
+            more = [(0, 0), (0, 0), (0, self.per_block)]
+            self.known, self.fenced = np.pad(self.known, more), np.pad(self.fenced, [(0, 0), *more])
+        notice, own = self.fenced[_FAR, :, warp].copy(), self._abroad(block)
+        notice[:, own] = np.maximum(notice[:, own], notice[:, : self.per_block])
+        notice[:, : self.near] = 0
+        return notice
+
+    def _abroad(self, block: int) -> slice:
+        """The agents that stand for warps of a block in what others know."""
+        first = self.near + int(self.history.tellers[block]) * self.per_block
+        return slice(first, first + self.per_block)
+
+    # What runs beside warps.
+
+    def mbarrier(self, index: int, count: int, number: int) -> Mbarrier:
+        """An object of mbarrier at an index of shared memory, the ``number``-th of its block."""
+        none = np.zeros((2, self.near), np.int32)
+        return Mbarrier(index, count, count, number % _BARRIERS, none, none)
+
+    def complete(self, mbarrier: Mbarrier) -> None:
+        """What has completed on a mbarrier until now is there for who waits for it."""
+        mbarrier.known = mbarrier.known.copy()  # that of a past phase may be the same
+        mbarrier.known[:, _KINDS * self.per_block + mbarrier.number] = self.now
 
     def commit(self, warps: Array, by: int = COPIES) -> None:
         """What warps have begun beside them is a group."""
-        self.clock[warps, by] += 1
+        for warp in warps.tolist():
+            self.committed[by, warp].append(self.now)
 
     def groups(self, warps: Array, by: int) -> Array:
         """How many groups warps have committed."""
-        return np.asarray(self.clock[warps, by] - 1)
+        return np.array([len(self.committed[by, warp]) - 1 for warp in warps.tolist()])
 
-    def arrived(self, warps: Array, pending: Array | int, by: int = COPIES) -> None:
-        """Warps have waited until no more than some of their groups are on their way."""
-        agent = self._agent(warps, by)
-        self.known[warps, agent] = np.maximum(self.known[warps, agent], self.groups(warps, by) - pending)
+    def arrived(self, threads: Array, pending: int, by: int = COPIES) -> None:
+        """Threads have waited until no more than some of the groups of their warps are on their way."""
+        warps, which = np.unique(threads // WARP, return_inverse=True)
+        over = np.maximum(self.groups(warps, by) - pending, 0)
+        times = np.array([self.committed[by, warp][at] for warp, at in zip(warps.tolist(), over.tolist(), strict=True)])
+        agent, knows = self._agent(warps, by), slice(_KNOWN, _CARRIED if by == COPIES else None)
+        self.known[knows, warps, agent] = np.maximum(self.known[knows, warps, agent], times)
+        if by == COPIES:
+            self.seen[threads, COPIES, threads % WARP] = times[which]
+            self.news[warps] = True
+
+
+def latest(one: Array | None, other: Array) -> Array:
+    """The later of the times that two know of agents, of which the second may know more."""
+    if one is None:
+        return other.copy()
+    return np.asarray(np.maximum(np.pad(one, [(0, 0), (0, other.shape[-1] - one.shape[-1])]), other))
 
 
 @dataclass
 class Mbarrier:
     """An object of mbarrier (9.7.13.15): arrivals of each phase, those that it lacks, and bytes that are due.
 
-    ``known`` and ``carried`` are what those who arrived knew, as in ``Order``, and ``done`` that of past phases.
+    ``number`` is its own in its block, ``known`` what those who arrived knew, as in ``Order``, and ``done`` that of
+    past phases.
     """
 
     index: int
     count: int
     pending: int
-    agent: int
+    number: int
     known: Array
-    carried: Array
     done: Array
-    done_carried: Array
     due: int = 0
     phase: int = 0
-    clock: int = 0
-
-
-@dataclass
-class Flights:
-    """Registers that what runs beside warps still reads or writes, until they wait (9.7.17.4, 9.7.18.8).
-
-    Of ``waits`` are the instructions that may name them before. ``watched`` are those whose changes since the last
-    fence count, and ``fenced`` the warps that have ever fenced.
-    """
-
-    warps: int
-    waits: str
-    registers: dict[Register, Array] = field(default_factory=dict)
-    places: dict[Register, SourceLine] = field(default_factory=dict)
-    watched: list[Register] = field(default_factory=list)
-    fenced: set[int] = field(default_factory=set)
-
-    def watch(self, registers: list[Register]) -> None:
-        """Note changes of registers from now on."""
-        for register in registers:
-            if register.changed is None:
-                register.changed = np.zeros(len(register.bits), bool)
-                self.watched.append(register)
-
-    def fence(self, warps: Array) -> None:
-        """What warps have written to registers is there for wgmma."""
-        self.fenced |= {*warps.tolist()}
-        for register in self.watched:
-            self.settle(register, warps)
-
-    def settle(self, register: Register, warps: Array) -> None:
-        """Forget changes of a register of warps."""
-        if register.changed is not None:
-            register.changed.reshape(-1, WARP)[warps] = False
-
-    def unfenced(self, registers: list[Register], warps: Array) -> Array:
-        """Those of some warps that have changed registers, or never fenced, since they last did."""
-        late = np.array([warp not in self.fenced for warp in warps.tolist()])
-        for register in registers:
-            if register.changed is not None:
-                late |= register.changed.reshape(-1, WARP)[warps].any(axis=1)
-        return np.asarray(warps[late])
-
-    def start(self, registers: list[Register], warps: Array, group: Array, place: SourceLine) -> None:
-        """wgmma uses registers of warps, until it has waited for a group of each."""
-        for register in registers:
-            of = self.registers.setdefault(register, np.zeros(self.warps, np.int64))
-            of[warps] = group
-            self.places[register] = place
-
-    def land(self, warps: Array, group: Array) -> None:
-        """Warps have waited for a group and those before it."""
-        for register, of in [*self.registers.items()]:
-            of[warps] = np.where(of[warps] <= group, 0, of[warps])
-            if not of.any():
-                del self.registers[register], self.places[register]
-
-    def touched(self, registers: list[Register], warps: Array) -> Register | None:
-        """One of some registers that is still in flight in some warps."""
-        return next((each for each in registers if each in self.registers and self.registers[each][warps].any()), None)
-
-    def copy(self, source: Register, target: Register) -> None:
-        """A register that holds a copy of another one is in flight like it: both are one when they are allocated."""
-        self.registers[target], self.places[target] = self.registers[source].copy(), self.places[source]

@@ -13,8 +13,9 @@ import numpy as np
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from ...db.text import spans
+from .flights import Flights
 from .launch import Job, Step, Unknown
-from .order import Flights, Mbarrier
+from .order import Mbarrier
 from .parse import MemoryOperand, Name, Statement, Vector
 from .threads import Threads
 from .values import UNSET, ActiveThreads, Register
@@ -117,16 +118,17 @@ class Machine(Threads):
                 self.pc[group.mask] = at
                 return
             self.log.steps += 1
+            self.order.begin(at)
             if chosen.full or chosen.mask.any():
                 for flights in (self.flights, self.loads):
                     if flights.registers:
                         self._in_flight(flights, chosen)
                 together = "sync" in self.program[at][0].parts
                 if together:
-                    self.lanes.meet(chosen.mask)
+                    self.order.meet_lanes(chosen.mask)
                 step(chosen)
                 if together:
-                    self.lanes.meet(chosen.mask)
+                    self.order.meet_lanes(chosen.mask)
             at += 1
             moved = self.pc[group.mask] != -1
             if moved.any() or at in self.leaders or self.log.stopped:
@@ -252,8 +254,7 @@ class Machine(Threads):
             here[of] = waits
             self.state[here] = RUNS
             self.patience[here] = self.patience[here].max()
-            self.order.meet(np.unique(np.flatnonzero(here) // WARP))
-            self.lanes.meet(here, all_lanes=True)
+            self.order.meet(here)
             self.arrived.pop((owner, number), None)
             if then := self.reductions.pop((owner, number), None):
                 then(here)

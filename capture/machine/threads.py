@@ -13,10 +13,11 @@ from ...db.isa.shared import BANKS
 from ...db.layout.algebra import Array
 from ...db.layout.banks import degrees
 from ..values import LINE
-from .accesses import Lanes
+from .accesses import OWN, Accesses
+from .flights import Flights
 from .launch import Fault, Job, Unknown
 from .memory import LOCAL, SHARED, Memory, Spaces
-from .order import COPIES, OWN, Flights, Order, Race
+from .order import Order, Race
 from .parse import Function, MemoryOperand, Module, Name, Number, Operand, SourceLine, Statement, Variable, bits_of
 from .values import UNSET, Register
 
@@ -33,7 +34,7 @@ class Threads:
     def __init__(self, job: Job, blocks: Sequence[int]) -> None:
         module, entry = job.module, job.entry
         self.launch, self.tape, self.log, self.layouts = job.launch, job.tape, job.log, job.layouts
-        self.blocks, self.typed_arguments = job.blocks, job.typed
+        self.typed_arguments = job.typed
         self.typed: set[tuple[int, str]] = set()  # what has been looked at
         extent = int(np.prod(self.launch.block))
         self.per_block = -(-extent // WARP) * WARP
@@ -51,8 +52,7 @@ class Threads:
         self.symbols: dict[str, int] = dict(job.symbols)
         self.own: dict[tuple[str, str], int] = {}
         self.spaces = self._spaces(module, functions, job.globe)
-        size = len(self.spaces.shared.data)
-        self.order, self.lanes = Order(self.warps, self.per_block // WARP, size), Lanes(self.launched, size)
+        self.order = Order(job.history, self.block, self.launched, len(self.spaces.shared.data))
         self.flights, self.loads = Flights(self.warps, "wgmma"), Flights(self.warps, "tcgen05.wait::ld")
         self.tensor: Any = None  # the Tensor Memory of the blocks, where they need it
         self.registers = {
@@ -250,15 +250,9 @@ class Threads:
         self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: bool = False
     ) -> None:
         """Note what threads read, and what races with that. Strong accesses of several warps or blocks do not."""
-        if not len(index):
-            return
-        place = index[:, None] + np.arange(size)
-        if memory is self.spaces.shared:
-            lanes = self.lanes.reads(place, threads, self.at, notes=by == OWN)
-            race = self.order.reads(index, size, threads, self.at, by, notes=not strong) or lanes
-            self._races(race, threads, "reads what", "writes")
-        elif memory is self.spaces.globe and self.blocks is not None and not strong:
-            race = self.blocks.reads(place, self.block[threads], self.at)
+        if (accesses := self._accesses(memory)) is not None and len(index):
+            place = index[:, None] + np.arange(size)
+            race = self.order.reads(accesses, place, threads, by, strong=strong)
             self._races(race, threads, "reads what", "writes")
 
     def store(
@@ -271,59 +265,49 @@ class Threads:
         *,
         by: int = OWN,
         strong: bool = False,
-        agent: int = 0,
-        clock: int = 0,
+        mbarrier: int | None = None,
     ) -> None:
         """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
-        shared, blocks = memory is self.spaces.shared, self.blocks if memory is self.spaces.globe else None
-        if not len(index) or not (shared or blocks is not None):
-            memory.store(index, data, origin)
-            return
-        place = index[:, None] + np.arange(data.shape[1])
-        changed = memory.data[place] != data
+        before, _ = memory.load(index, data.shape[1])
         memory.store(index, data, origin)
-        race, lost = None, memory.data[place] != data
-        if shared:
-            if lost.any():
-                words = f"{self.program[self.at][0].parts[0]} writes another value where another thread writes at once"
-                self.fault("race", threads[lost.any(axis=1)], words)
-            if by in (OWN, COPIES):
-                groups = self.order.clock[threads // WARP, COPIES] if by == COPIES else None
-                race = self.lanes.writes(place, threads, self.at, changed, groups)
-            if not strong:
-                race = self.order.writes(index, changed, threads, self.at, by, agent=agent, clock=clock) or race
-        elif blocks is not None and not strong:
-            race = blocks.writes(place, self.block[threads], self.at, changed, lost)
-        self._races(race, threads, "writes what", "still uses")
+        self.writes(memory, index, before, threads, data, by=by, strong=strong, mbarrier=mbarrier)
+
+    def writes(
+        self,
+        memory: Memory,
+        index: Array,
+        before: Array,
+        threads: Array,
+        data: Array | None = None,
+        *,
+        by: int = OWN,
+        strong: bool = False,
+        mbarrier: int | None = None,
+    ) -> None:
+        """Note that threads have written bytes (accesses, size) over others, each of them ``data``; see ``Order``."""
+        if (accesses := self._accesses(memory)) is not None and len(index):
+            place = index[:, None] + np.arange(before.shape[1])
+            after = memory.data[place]
+            data = after if data is None else data
+            race = self.order.writes(
+                accesses, place, threads, before != data, after != data, by, strong=strong, mbarrier=mbarrier
+            )
+            self._races(race, threads, "writes what", "still uses")
+
+    def _accesses(self, memory: Memory) -> Accesses | None:
+        """The accesses that are noted of a memory; None where each thread has its own."""
+        if memory is self.spaces.globe:
+            return self.order.history.globe
+        return self.order.shared if memory is self.spaces.shared else None
 
     def _races(self, race: Race | None, threads: Array, does: str, other: str) -> None:
         if race is not None:
             own, there = (self.program[at][0] for at in (self.at, race.at))
             whose = f" in {race.by}" if race.by else ""
-            words = (
-                f"{own.parts[0]} {does} {there.parts[0]} of {there.place}{whose} {other}, and nothing orders the two"
-            )
-            self.fault("race", threads[race.accesses], words)
-
-    def synchronize(
-        self,
-        memory: Memory,
-        index: Array,
-        threads: Array,
-        *,
-        hears: bool = False,
-        tells: bool = False,
-        alone: bool = False,
-    ) -> None:
-        """Threads access places by atomics or strongly, which orders what they do before and after.
-
-        ``alone``: for other threads of their block and for no others.
-        """
-        if hears:
-            self.lanes.meet(np.isin(np.arange(self.threads), threads), all_lanes=True)
-        self.order.synchronize(memory.name, index, threads // WARP, hears=hears, tells=tells)
-        if self.blocks is not None and memory is self.spaces.globe:
-            self.blocks.synchronize(index, self.block[threads], hears=hears, tells=tells and not alone)
+            words = f"{does} {there.parts[0]} of {there.place}{whose} {other}, and nothing orders the two"
+            if race.at_once:
+                words = "writes another value where another thread writes at once"
+            self.fault("race", threads[race.accesses], f"{own.parts[0]} {words}")
 
     def unset_address(self, origin: Array | None, threads: Array) -> None:
         """Note an address that nobody computed."""

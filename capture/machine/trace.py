@@ -31,13 +31,13 @@ from . import (
     tensor_memory,
     warpgroup,
 )
-from .accesses import Blocks
 from .arguments import Argument
 from .findings import Judge
 from .labels import ANY
 from .launch import Dimensions, Job, Launch, Log, Step, Unknown
 from .memory import GLOBAL, Allocated, Memory, lay_out
 from .operands import Diagnostic
+from .order import History
 from .parse import Function, Module, Statement, parse
 from .report import FAULTS, Trace
 from .schedule import Machine
@@ -134,10 +134,10 @@ def trace(
     tape, log = Tape(1 + sum(argument.count for argument in arrays), _alone(arrays)), Log()
     together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block), 1)
     unknown: dict[str, str] = {}
-    watched = Blocks(len(globe.data)) if prod(grid) > 1 else None
     # Without a product an array of integers may stand for anything of its width.
     typed = [argument for argument in arrays if steps or argument.floating]
-    job = Job(module, function, launch, globe, symbols.named, tape, log, layouts, bind, watched, typed)
+    history = History(prod(grid), len(globe.data))
+    job = Job(module, function, launch, globe, symbols.named, tape, log, history, layouts, bind, typed)
     for first in range(0, prod(grid), together):
         blocks = range(first, min(first + together, prod(grid)))
         machine = Machine(job, blocks)

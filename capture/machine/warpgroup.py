@@ -20,8 +20,8 @@ from ...db.layout.shared import places, read, shared
 from ...db.text import spans
 from .. import values
 from . import sparse
+from .accesses import WGMMA
 from .launch import Step, Unknown
-from .order import WGMMA
 from .parse import Function, Number, Statement, Vector
 from .schedule import Machine
 from .sparse import Chosen
@@ -43,13 +43,14 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     assert isinstance(pending, Number)
 
     def step(group: ActiveThreads) -> None:
-        warps = np.unique(whole_groups(machine, group, WARP) // WARP)
+        threads = whole_groups(machine, group, WARP).ravel()
+        warps = np.unique(threads // WARP)
         if kind == "fence":
             machine.flights.fence(warps)
         elif kind == "commit_group":
             machine.order.commit(warps, WGMMA)
         else:
-            machine.order.arrived(warps, pending.number, WGMMA)
+            machine.order.arrived(threads, pending.number, WGMMA)
             machine.flights.land(warps, machine.order.groups(warps, WGMMA) - pending.number)
 
     return step

@@ -1,59 +1,158 @@
 """What races in shared memory: two warps of a block and one byte."""
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lanemap.capture.machine.order import COPIES, WGMMA, Order
+from lanemap.capture.machine.accesses import COPIES, OWN, WGMMA
+from lanemap.capture.machine.order import History, Order
 
-BYTE, FIRST, SECOND, BOTH = np.array([0]), np.array([0]), np.array([32]), np.array([0, 1])
-WORD = np.ones((1, 4), bool)
+from ..modes import examples
+
+FIRST, SECOND, BOTH = np.array([0]), np.array([32]), np.ones(64, bool)
+
+
+class Block:
+    """Two warps of a block, and four bytes of its shared memory; each access is a step."""
+
+    def __init__(self):
+        self.order = Order(History(1, 1), np.zeros(64, int), BOTH, 4)
+        self.arrived, self.commit, self.fence = self.order.arrived, self.order.commit, self.order.fence_proxy
+        self.meet = self.order.meet
+
+    def reads(self, threads, by=OWN):
+        self.order.begin(1)
+        return self.order.reads(self.order.shared, np.arange(4)[None], threads, by)
+
+    def writes(self, threads, by=OWN):
+        self.order.begin(2)
+        changed = np.ones((1, 4), bool)
+        return self.order.writes(self.order.shared, np.arange(4)[None], threads, changed, ~changed, by)
 
 
 def test_a_meeting_orders_what_was_before_it_and_nothing_after():
-    order = Order(2, 2, 4)
-    assert order.writes(BYTE, WORD, FIRST, 1) is None
-    assert order.reads(BYTE, 4, SECOND, 2) is not None
+    order = Block()
+    assert order.writes(FIRST) is None
+    assert order.reads(SECOND) is not None
     order.meet(BOTH)
-    assert order.reads(BYTE, 4, SECOND, 3) is None
-    assert order.writes(BYTE, WORD, FIRST, 4) is not None
+    assert order.reads(SECOND) is None
+    assert order.writes(FIRST) is not None
     order.meet(BOTH)
-    assert order.writes(BYTE, WORD, FIRST, 5) is None
-    assert order.reads(BYTE, 4, SECOND, 6) is not None
+    assert order.writes(FIRST) is None
+    assert order.reads(SECOND) is not None
 
 
 def test_a_copy_is_there_for_others_after_its_wait_and_a_meeting():
-    order = Order(2, 2, 4)
-    order.writes(BYTE, WORD, FIRST, 1, COPIES)
+    order = Block()
+    order.writes(FIRST, COPIES)
     order.commit(np.array([0]))
-    assert order.reads(BYTE, 4, FIRST, 2) is not None
-    order.arrived(np.array([0]), 1)
-    assert order.reads(BYTE, 4, FIRST, 3) is not None
-    order.arrived(np.array([0]), 0)
-    assert order.reads(BYTE, 4, FIRST, 4) is None
-    assert order.reads(BYTE, 4, SECOND, 5) is not None
+    assert order.reads(FIRST) is not None
+    order.arrived(FIRST, 1)
+    assert order.reads(FIRST) is not None
+    order.arrived(FIRST, 0)
+    assert order.reads(FIRST) is None
+    assert order.reads(SECOND) is not None
     order.meet(BOTH)
-    assert order.reads(BYTE, 4, SECOND, 6) is None
+    assert order.reads(SECOND) is None
 
 
 def test_the_async_proxy_sees_what_a_fence_carried_there_before_or_after_a_meeting():
     for fenced in (FIRST, SECOND):
-        order = Order(2, 2, 4)
-        order.writes(BYTE, WORD, FIRST, 1)
+        order = Block()
+        order.writes(FIRST)
         if fenced is FIRST:
             order.fence(np.array([0]))
         order.meet(BOTH)
-        assert (order.reads(BYTE, 4, SECOND, 2, WGMMA) is None) == (fenced is FIRST)
+        assert (order.reads(SECOND, WGMMA) is None) == (fenced is FIRST)
         if fenced is SECOND:
             order.fence(np.array([1]))
-        assert order.reads(BYTE, 4, SECOND, 3, WGMMA) is None
+        assert order.reads(SECOND, WGMMA) is None
 
 
 def test_what_wgmma_reads_may_be_written_after_a_wait_of_its_group():
-    order = Order(2, 2, 4)
-    order.reads(BYTE, 4, FIRST, 1, WGMMA)
+    order = Block()
+    order.reads(FIRST, WGMMA)
     order.commit(np.array([0]), WGMMA)
     order.meet(BOTH)
-    assert order.writes(BYTE, WORD, FIRST, 2) is not None
-    order.reads(BYTE, 4, FIRST, 3, WGMMA)
+    assert order.writes(FIRST) is not None
+    order.reads(FIRST, WGMMA)
     order.commit(np.array([0]), WGMMA)
-    order.arrived(np.array([0]), 0, WGMMA)
-    assert order.writes(BYTE, WORD, FIRST, 4) is None
+    order.arrived(FIRST, 0, WGMMA)
+    assert order.writes(FIRST) is None
+
+
+THREADS = 0, 1, 32, 33, 64, 96
+FLAG = np.array([8])
+STEPS = st.tuples(
+    st.sampled_from(["reads", "writes", "adds", "meet", "lanes", "fence", "tells", "hears"]),
+    st.sampled_from(THREADS),
+    st.integers(0, 1),
+)
+
+
+@examples(600)
+@given(st.lists(STEPS, min_size=2, max_size=20))
+def test_threads_race_as_sets_of_what_happened_before_say(steps):
+    """Against a definition: two blocks of two warps, of which two lanes each do something; each knows a set of events.
+
+    What is known to a lane of a warp is so to the other where it is of another warp. A race that is found is one; one
+    that is not found is with a read of which another one is kept, or with what another write has hidden.
+    """
+    history = History(2, 2)
+    order = Order(history, np.arange(128) // 64, np.arange(128) % 32 < 2, 0)
+    lanes, told = {thread: set() for thread in THREADS}, {}
+    fenced = {thread: set() for thread in THREADS}
+    done, last = [], {}  # each event has a thread, a byte, and a kind
+    for kind, thread, byte in steps:
+        order.begin(0)
+        warp, block = thread // 32, thread // 64
+        same = {
+            "meet": [each for each in THREADS if each // 64 == block],
+            "lanes": [each for each in THREADS if each // 32 == warp],
+        }.get(kind, [thread])
+        who, place = np.array([thread]), np.array([[byte]])
+        if kind in ("meet", "lanes"):
+            union = set().union(*(lanes[each] for each in same))
+            mask = np.isin(np.arange(128) // (64 if kind == "meet" else 32), block if kind == "meet" else warp)
+            (order.meet if kind == "meet" else order.meet_lanes)(mask & order.launched.reshape(-1))
+            behind = set().union(*(fenced[each] for each in same)) if kind == "meet" else set()
+            for each in same:
+                lanes[each], fenced[each] = set(union), fenced[each] | behind
+        elif kind in ("fence", "tells", "hears"):
+            of_warp = [each for each in THREADS if each // 32 == warp]
+            if kind == "fence":  # for all of a warp, as what is behind it
+                order.fence(np.array([warp]), alone=False)
+                for each in of_warp:
+                    fenced[each] = set().union(*(lanes[other] for other in of_warp))
+            elif kind == "tells":
+                order.synchronize("global", FLAG, who, tells=True)
+                told = {*told} | fenced[thread]
+            else:
+                order.synchronize("global", FLAG, who, hears=True)
+                for each in of_warp:
+                    lanes[each] |= {*told}.union(*(lanes[other] for other in of_warp))
+        else:
+            writes, strong = kind != "reads", kind == "adds"
+            races = [
+                number
+                for number, (other, at, how) in enumerate(done)
+                if at == byte
+                and other != thread
+                and number not in lanes[thread]
+                and (writes or how != "reads")
+                and not (strong and how == "adds")
+            ]
+            changed = np.ones((1, 1), bool)
+            if writes:
+                race = order.writes(history.globe, place, who, changed, ~changed, strong=strong)
+            else:
+                race = order.reads(history.globe, place, who)
+            assert race is None or races, (steps, done)
+            if races and race is None:
+                assert all(done[number][2] == "reads" or last[byte] != number for number in races), (steps, done)
+            if races:
+                return
+            lanes[thread].add(len(done))
+            if writes:
+                last[byte] = len(done)
+            done.append((thread, byte, kind))

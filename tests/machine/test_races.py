@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.capture.machine.accesses import Blocks, Lanes
+from lanemap.capture.machine.order import History, Order
 
 from ..modes import examples
 from .conftest import run
@@ -167,6 +167,43 @@ def test_an_atomic_of_what_another_warp_has_just_stored():
         assert "reads what st of line 6 writes" in races(count.format("", counts), block=64)[0]
 
 
+GLOBAL = """cvta.to.global.u64 %at, %out; mad.wide.u32 %at, %t, 4, %at; st.global.u32 [%at], %t;
+{} xor.b32 %o, %t, {}; mad.wide.u32 %at, %o, 4, %out; ld.global.u32 %v, [%at];
+{} """
+
+
+@pytest.mark.parametrize(("other", "meeting"), [(4, "bar.warp.sync -1;"), (32, "bar.sync 0;"), (36, "bar.sync 0;")])
+def test_threads_of_a_block_race_in_global_memory(other, meeting):
+    again = "mad.wide.u32 %at, %t, 4, %out;"
+    assert not races(GLOBAL.format(meeting, other, f"{meeting} {again}"), block=64)
+    assert "ld reads what st of line 6" in races(GLOBAL.format("", other, f"{meeting} {again}"), block=64)[0]
+    late = GLOBAL.format(meeting, other, f"{again} add.u32 %v, %v, 1; st.global.u32 [%at], %v; {meeting}")
+    assert "st writes what ld of line 7" in races(late, block=64)[0]
+    if other == 32:
+        assert races(GLOBAL.format("bar.warp.sync -1;", other, f"{meeting} {again}"), block=64)
+
+
+@pytest.mark.parametrize("place", ["shared.u32 [tile]", "global.u32 [%out]"])
+def test_a_plain_access_after_an_atomic(place):
+    """Of another thread, which must meet the one that adds; atomics of all need not."""
+    space, at = place.split(" ")
+    adds = f"setp.lt.u32 %p, %t, 32; mov.u32 %v, 0; red.{space.replace('.u32', '.add.u32')} {at}, 1;"
+    reads = f"ld.{space} %v, {at}; bar.sync 0;"
+    assert not races(adds + "bar.sync 0;", block=64)
+    assert not races(f"{adds} bar.sync 0; {reads}", block=64)
+    assert "ld reads what red of line 6" in races(f"{adds}\n{reads}", block=64)[0]
+    assert "st writes what red of line 6" in races(f"{adds}\nst.{space} {at}, 99; bar.sync 0;", block=64)[0]
+
+
+def test_copies_of_other_lanes_are_there_behind_a_mbarrier():
+    text = """.shared .align 8 .b64 bar; .reg .pred %q; setp.eq.u32 %q, %t, 0; @%q mbarrier.init.shared.b64 [bar], 32;
+    bar.warp.sync -1; cvta.to.global.u64 %at, %out; mad.wide.u32 %at, %t, 4, %at;
+    cp.async.ca.shared.global [%s], [%at], 4; {} bar.warp.sync -1;
+    WAIT: mbarrier.try_wait.parity.shared.b64 %q, [bar], 0; @!%q bra WAIT; ld.shared.u32 %v, [%o];"""
+    assert not races(text.format("cp.async.mbarrier.arrive.noinc.shared.b64 [bar];"))
+    assert "ld reads what cp of line 8" in races(text.format("mbarrier.arrive.shared.b64 _, [bar];"))[0]
+
+
 def test_lanes_know_what_those_know_that_they_met():
     """Lanes 0 and 1 meet, then 1 and 2: what 0 wrote is known to 2, and what 3 wrote is not."""
     store = "setp.eq.u32 %p, %t, {0}; @%p st.shared.u32 [tile+{1}], 7;\n"
@@ -207,14 +244,15 @@ LANES = 4
 )
 def test_lanes_race_as_sets_of_what_happened_before_say(steps):
     """Against a definition: each access has the set of accesses that happened before it."""
-    lanes = Lanes(np.arange(WARP) < LANES, 2)
+    lanes = Order(History(1, 1), np.zeros(WARP, int), np.arange(WARP) < LANES, 2)
     past = [set() for _ in range(LANES)]  # of each lane
     done = []
-    for number, (kind, members, byte) in enumerate(steps):
+    for kind, members, byte in steps:
+        lanes.begin(0)
         who = [lane for lane in range(LANES) if members >> lane & 1]
         if kind == "meet":
             mask = np.isin(np.arange(WARP), who)
-            lanes.meet(mask)
+            lanes.meet_lanes(mask)
             union = set().union(*(past[lane] for lane in who))
             for lane in who:
                 past[lane] = set(union)
@@ -227,9 +265,10 @@ def test_lanes_race_as_sets_of_what_happened_before_say(steps):
         )
         place, threads = np.full((len(who), 1), byte), np.array(who)
         if kind == "writes":
-            race = lanes.writes(place, threads, number, np.ones((1, 1), bool), None)
+            changed = np.ones((1, 1), bool)
+            race = lanes.writes(lanes.shared, place, threads, changed, ~changed)
         else:
-            race = lanes.reads(place, threads, number)
+            race = lanes.reads(lanes.shared, place, threads)
         if expected and race is None:
             # Only two of those who read are kept, and none of those whose race is known.
             assert kind == "writes"
@@ -300,18 +339,28 @@ def test_blocks_race_also_where_they_do_not_run_at_once():
 
 
 def test_notice_of_a_block_is_what_is_behind_its_fence():
-    blocks, byte, changed = Blocks(8), np.array([[0]]), (np.ones((1, 1), bool), np.zeros((1, 1), bool))
-    first, second, flag = np.array([0]), np.array([1]), np.array([4])
-    blocks.writes(byte, first, 1, *changed)
-    blocks.synchronize(flag, first, hears=False, tells=True)
-    blocks.synchronize(flag, second, hears=True, tells=False)
-    assert blocks.reads(byte, second, 2) is not None
-    blocks.fence(first)
-    blocks.synchronize(flag, first, hears=False, tells=True)
-    assert blocks.reads(byte, second, 3) is not None
-    blocks.synchronize(np.array([0]), second, hears=True, tells=False)  # another place
-    assert blocks.reads(byte, second, 4) is not None
-    blocks.synchronize(flag, second, hears=True, tells=False)
-    assert blocks.reads(byte, second, 5) is None
-    blocks.writes(byte, first, 6, *changed)
-    assert blocks.reads(byte, second, 7) is not None
+    history, byte, changed = History(2, 8), np.array([[0]]), np.ones((1, 1), bool)
+    blocks = Order(history, np.arange(2 * WARP) // WARP, np.ones(2 * WARP, bool), 0)
+    first, second, flag = np.array([0]), np.array([WARP]), np.array([4])
+
+    def writes():
+        blocks.begin(1)
+        blocks.writes(history.globe, byte, first, changed, ~changed)
+
+    def reads():
+        blocks.begin(2)
+        return blocks.reads(history.globe, byte, second)
+
+    writes()
+    blocks.synchronize("global", flag, first, tells=True)
+    blocks.synchronize("global", flag, second, hears=True)
+    assert reads() is not None
+    blocks.fence(np.array([0]), alone=False)
+    blocks.synchronize("global", flag, first, tells=True)
+    assert reads() is not None
+    blocks.synchronize("global", np.array([0]), second, hears=True)  # another place
+    assert reads() is not None
+    blocks.synchronize("global", flag, second, hears=True)
+    assert reads() is None
+    writes()
+    assert reads() is not None
