@@ -100,10 +100,13 @@ class Form:
     @cached_property
     def mnemonic(self) -> str:
         """The instruction as its vendor spells it. It is unique, and names the form everywhere."""
+        return self.written(self.instruction.move_spelling if self.role else self.instruction.spelling)
+
+    def written(self, spelling: str) -> str:
+        """A spelling of its instruction, with what the form has in the place of what is in braces."""
         fields = {"majors": ".".join(self.majors), "types": ".".join(self.named_types)}
         fields |= {"move": self.moves, "role": self.role.lower(), **dict(instructions.AXES.findall(self.shape))}
         fields |= zip(("count", "index"), (self.qualifiers or "").split("."), strict=False)
-        spelling = self.instruction.move_spelling if self.role else self.instruction.spelling
         return spelling.format_map(vars(self) | fields)
 
     @property

@@ -57,9 +57,9 @@ class Instruction:
     window of columns. ``repeated`` is how many bits of a thread's vector are repeated: by default a group of the shape.
 
     ``spelling`` is the mnemonic of its products, with what a form has, or the numbers of its shape, in braces, and
-    ``move_spelling`` that of its moves; ``types`` are the roles whose types a mnemonic names, in this order, and
-    ``implied`` those that it leaves out for a type of A. ``moves`` is how it moves a matrix: it loads or stores it, or
-    both sides are registers.
+    ``move_spelling`` that of its moves; ``others`` are spelt likewise, in other places. ``types`` are the roles whose
+    types a mnemonic names, in this order, and ``implied`` those that it leaves out for a type of A. ``moves`` is how it
+    moves a matrix: it loads or stores it, or both sides are registers.
 
     ``layouts`` says what ``row`` and ``col`` are in a mnemonic: the ``major`` of A and B, or their order in memory,
     which is one of the ``qualifiers`` of a fragment. ``opcode`` is its name in SASS, if it has one of its own, and
@@ -81,6 +81,7 @@ class Instruction:
     repeated: int = 0
     spelling: str = ""
     move_spelling: str = ""
+    others: Sequence[str] = ()
     types: str = "DABC"
     implied: Mapping[str, str] = field(default_factory=dict)
     moves: str = ""

@@ -35,7 +35,6 @@ DEFAULT_SOURCE, EVERY_SOURCE = "best", "all"
 #: The kinds of tokens of which a request has one.
 _KINDS = {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers", "memory"}
 _SCALE = re.compile(r"ue8m0|ue4m3|(?:scale_vec|byte_id|thread_id)::\w+")
-_FROM_MEMORY = re.compile(r"(?<!\w)(?:SM\d+_|G?MMA_)(?:SPARSE_)?64x\d+x\d+(?:_[A-Z0-9]+)*?_SS(?![A-Z0-9])")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
 #: How many characters a name has at most: a line of a kernel names hundreds of registers.
 _LONGEST = 4000
@@ -301,7 +300,7 @@ class Query:
     @property
     def spells_types(self) -> bool:
         """Whether the types of all operands are named."""
-        return not {"types", "opcode"}.isdisjoint(self.tokens.values())
+        return not {"types", "spelling"}.isdisjoint(self.tokens.values())
 
     def layout_of(self, role: str) -> str | None:
         """``row`` or ``col``, where the name says so of an operand: of A, of B, or of the matrix that is moved."""
@@ -354,7 +353,7 @@ class Query:
         >>> Query("SM90_64x128x16_F32F16F16_SS").from_memory, Query("SM90_64x128x16_F32F16F16_RS").from_memory
         (True, False)
         """
-        return any(map(_FROM_MEMORY.search, self._given.values()))
+        return bool(re.search(r"_SS(?![a-zA-Z0-9])", self.token("spelling") or ""))
 
     @cached_property
     def _role(self) -> str | None:

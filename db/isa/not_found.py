@@ -11,7 +11,7 @@ from typing import Any
 from ..text import but_for_n, either, enumerated, grouped, naturally
 from .forms import Form
 from .instructions import INSTRUCTIONS, choices, instruction, undecided
-from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, opcode, opcode_name, tokens
+from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, spelt, tokens, words
 from .types import is_shape, same_name, shape_name
 
 #: Kinds of tokens in the order in which people mistake them, after modifiers and options that stand in the name.
@@ -47,16 +47,18 @@ def no_form(asked: Tokens, title: str) -> str:
     return f"there is no {title}: did you mean {close[0]}?"
 
 
-def no_opcode(text: str, parts: Sequence[str]) -> str:
-    """Why no form is assembled to an opcode: its shape, or the opcodes that are most like it."""
-    every = {opcode_name(form): opcode(form) for form in every_candidate({}) if opcode(form)}
-    size = next((token for token in text.split(".") if is_shape(token)), None)
-    if size and not any({parts[0], re.sub("[^0-9]", "", size)} <= {*tokens} for tokens in every.values()):
-        forms = every_candidate({parts[0]: "opcode"}) or every_candidate({})
-        return f"there is no {text}: {_shapes(shape_name(size), forms)}"
-    apart = {name: len({*tokens} ^ {*parts}) for name, tokens in every.items()}
-    close = [name for name, number in apart.items() if number == min(apart.values())]
-    return f"there is no {text}: did you mean {either(close[:_FEW])}?"
+def no_spelling(name: str) -> str:
+    """Why no form has a name in one piece: its shape, or the names that are most like it."""
+    every = {its: form for form in every_candidate({}) for its in spelt(form, name) if its}
+    asked = {*words(name)}
+    _, nearest = min(grouped(every, lambda its: len({*words(its)} ^ asked)).items())
+    size = re.search(r"\d+x\d+x\d+", name)
+    if size and all(asked - {*words(its)} == {*words(size[0])} for its in nearest):
+        return f"there is no {name}: {_shapes(shape_name(size[0]), [every[its] for its in nearest])}"
+    if asked.isdisjoint(words(nearest[0])):
+        return f"{name} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"
+    nearest = nearest if len(nearest) <= _FEW else get_close_matches(name, nearest, 2, 0)
+    return f"there is no {name}: did you mean {either(nearest)}?"
 
 
 def _instead(token: str, asked: Tokens, forms: Sequence[Form]) -> str:

@@ -9,11 +9,10 @@ from functools import cache
 
 from ..errors import LanemapError
 from . import data, spelling
-from .forms import Form
 from .instructions import INSTRUCTIONS
 from .spelling import Tokens, cased, kind_of
-from .types import TYPES, is_shape, known_type, shape_name, type_name
-from .vendors import VENDORS
+from .types import is_shape, known_type, shape_name, types_named
+from .vendors import UNKNOWN, VENDORS, vendor_of
 
 _LAST_ID = 3
 
@@ -24,30 +23,14 @@ _HEAD = re.compile(rf"(?<![\w:.%])(?:(?:{_HEADS})(?![\w:])|(?:{_NAMES})(?![\w:.]
 _OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
 _SEPARATOR = re.compile(r"[\s.]+")
 
-#: People write spaces before the numbers and types of an opcode.
-_OPCODES = "|".join({f"{'[HIQOBD]' * row.multiplies}{row.opcode}" for row in INSTRUCTIONS.values() if row.opcode})
-_OPCODE = re.compile(
-    rf"(?<![\w.])(?:{_OPCODES})(?:(?:\.|\s+(?=\d{{3}}|\d+x|[BT]?F\d|[SUE]\d))\w+)*(?![\w.])", re.IGNORECASE
+#: A name in one piece: spaces may stand before the numbers and types of an opcode, and template arguments behind it.
+_NAME = re.compile(
+    rf"(?<![\w.])#?(?:{'|'.join(vendor.names for vendor in VENDORS.values() if vendor.names)})\w*"
+    r"(?:(?:\.|\s+(?=\d{3}|\d+x|[bt]?f\d|[sue]\d))\w+)*(?![\w.])(?:\s*<[^<>]*>)?",
+    re.IGNORECASE,
 )
-#: What Triton calls the layout of a dot: of version 2 that of a warp, of version 3 of a warpgroup of four.
-_TRITON = re.compile(
-    r"#?\bttg?\.nvidia_mma\b(?:[^>]{0,200}?\bversionMajor\s*=\s*(?P<version>\d))?"
-    r"(?:[^>]{0,200}?\binstrShape\s*=\s*\[(?P<m>\d{1,4}),\s*(?P<n>\d{1,4}),\s*(?P<k>\d{1,4})\])?"
-)
-#: Tokens of an opcode that say nothing of a layout, and other spellings of tokens.
-_SILENT = ("STEP0", "STEP1", "STEP2", "STEP3", "SAT", "1", "X1")
-_SAME = {"UE8": "E8"}
-
-_ATOM = re.compile(
-    r"(?<![A-Za-z0-9_])(?:SM\d+_(?:MMA_)?|(?P<gmma>G?)MMA_)(?P<sparse>SPARSE_)?(?P<shape>(?:8|16|64)x\d+x\d+)"
-    r"(?P<tokens>(?:_[A-Z0-9]+)*)(?:\s*<(?P<arguments>[^<>]*)>)?"
-)
-_ATOM_TYPE = re.compile(r"TF32|BF16|F64|F32|F16|S32|S8|U8|S4|U4|U1|E[2-5]M[0-3]|G?C64")
-_ATOM_WORDS = {"XORPOPC": "xor popc", "ANDPOPC": "and popc"}
-_ATOM_WORDS |= {"TN": "row col", "NT": "col row", "NN": "col col", "TT": "row row"}
-_OTHER_ATOM = re.compile(r"(?<!\w)SM\d{2,3}_([A-Za-z0-9_]+)")
-#: Opcodes and atoms of tcgen05 that no register has a part in; two copy.
-_NO_REGISTERS = re.compile(r"(?<![\w.])(?i:UT(?:C?[HQIO]MMA|(CCP)))(?!\w)|(?<!\w)SM1\d\d_(?:(UTCCP)|MMA|MXF4)_\w+")
+#: Words may begin with underscores, as those of compilers do.
+_WORDS = re.compile(r"(?<![\w.:%])[a-z_]\w*(?:\.[\w:]+)*", re.IGNORECASE)
 
 
 def parse(text: str) -> Tokens | None:
@@ -59,26 +42,10 @@ def parse(text: str) -> Tokens | None:
     Raises:
         LanemapError: it is in one of them and wrong, or the instruction is not covered.
     """
-    if encoding := _TRITON.search(text):
-        warps = 4 if encoding["version"] == "3" else 1
-        shape = [f"m{warps * int(encoding['m'])}n{encoding['n']}k{encoding['k']}"] if encoding["k"] else []
-        return _of_mnemonic(["wgmma" if warps == 4 else "mma", *shape])
-    if product := _ATOM.search(text):
-        return _of_mnemonic(_of_atom(product))
-    if unsupported := _NO_REGISTERS.search(text):
-        raise LanemapError(str(uncovered("tcgen05.cp" if unsupported[1] or unsupported[2] else "tcgen05.mma")))
-    if move := _OTHER_ATOM.search(text):
-        if form := _move_atoms().get(move[1]):
-            return {token: kind for token, kind in spelling.tokens(form).items() if kind not in spelling.OPTIONS}
-        raise LanemapError(
-            f"{move[0]} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"
-        )
+    if (name := _NAME.search(text)) and (tokens := _of_name(name[0])):
+        return tokens
     if mnemonic := find_mnemonic(text):
         return _of_mnemonic(mnemonic.split("."))
-    if opcode := _OPCODE.search(text):
-        return _of_opcode(opcode[0])
-    if words := next(filter(None, map(_of_word, _WORDS.findall(text.lower()))), None):
-        return words
     if reason := uncovered(text):
         raise LanemapError(reason)
     return None
@@ -107,7 +74,7 @@ def find_mnemonic(text: str) -> str | None:
 def title(text: str) -> str:
     """What to call the instruction in a text in a message: the text itself, or the mnemonic among other code."""
     alone = not re.search(r'[\\"\n]', text) and not _OPERANDS.search(text)
-    named = None if alone or is_shape(text) or _ATOM.search(text) or _OTHER_ATOM.search(text) else find_mnemonic(text)
+    named = None if alone or is_shape(text) or _NAME.search(text) else find_mnemonic(text)
     return cased(named) if named else text.strip()
 
 
@@ -122,14 +89,14 @@ def _without_operands(text: str) -> str:
 
 def _of_mnemonic(tokens: list[str]) -> Tokens:
     """The tokens of a mnemonic. The order of those that are not types, layouts or qualifiers does not matter."""
-    text, (head, *rest) = ".".join(tokens), tokens
-    if is_shape(head):
-        head, rest = "", tokens
-    elif head in ("cp", "tcgen05", "wgmma"):
-        head, rest = _with_verb(head, rest)
+    text, count = ".".join(tokens), len(tokens)
+    while count and (".".join(tokens[:count]) not in INSTRUCTIONS or tokens[count - 1] == "sp"):
+        count -= 1
+    head, rest = ".".join(tokens[:count]), tokens[count:]
+    if not head and not is_shape(tokens[0]):
+        several = [name for name in INSTRUCTIONS if name.startswith(f"{tokens[0]}.")]
+        raise LanemapError(uncovered(text) or f"there is no {text}: choose from {', '.join(several)}")
     kinds: list[tuple[str, str]] = []
-    if head == "wmma" and rest[:1] in (["load"], ["store"]) and rest[1:] and rest[1] in "abcd":
-        kinds.append((rest.pop(1), "role"))
     for token in rest:
         kind = kind_of(token)
         if kind == "sparse" and head.removesuffix(".sp") in ("mma", "wgmma"):
@@ -139,6 +106,8 @@ def _of_mnemonic(tokens: list[str]) -> Tokens:
         if kind:
             kinds.append((shape_name(token) if kind == "shape" else token, kind))
             continue
+        if token is rest[0] and not types_named(token) and (reason := uncovered(text)):
+            raise LanemapError(reason)
         type_, more = known_type(token, spelling.KINDS)
         if type_ != token and "sync" in rest:  # other names of types are for people, and not for the assembler
             raise LanemapError(f"{token!r} is not a type of PTX: write {type_}")
@@ -164,87 +133,22 @@ def _check_once(text: str, kinds: list[tuple[str, str]]) -> None:
             raise LanemapError(f"there is no {conflicting[0]}: it goes from 0 to {_LAST_ID}")
 
 
-def _with_verb(head: str, rest: list[str]) -> tuple[str, list[str]]:
-    """The name of an instruction that has its verb in its second token."""
-    verb = rest[0] if rest else ""
-    for count in (3, 2, 1):
-        if (name := ".".join([head, *rest[:count]])) in INSTRUCTIONS and rest[:count] != ["sp"]:
-            return name, rest[count:]
-    tokens = ("mma_async", "sync", "sp", "")
-    if is_shape(verb) or (head == "wgmma" and (verb in tokens or type_name(verb)[0] in TYPES)):
-        return head, rest
-    if not verb:
-        raise LanemapError(f"{head} names several instructions: choose one, such as tcgen05.ld")
-    right = ".ld or .st" if head == "tcgen05" else ".mma_async"
-    raise LanemapError(uncovered(".".join([head, *rest])) or f"{head} has no .{verb}: write {right}")
-
-
-def _of_atom(product: re.Match[str]) -> list[str]:
-    """The tokens of the mnemonic that an atom of CuTe stands for."""
-    shape, parts = shape_name(product["shape"]), product["tokens"].split("_")[1:]
-    types = [type_name(name)[0] for token in parts for name in _ATOM_TYPE.findall(token)]
-    if any(type_.endswith("c64") for type_ in types):
-        raise LanemapError(f"{product[0]} multiplies complex numbers with f64 instructions: name mma {shape} f64")
-    more = [part for token in parts for part in _ATOM_WORDS.get(token, "").split()]
-    if not types and product["arguments"]:
-        # Those of a template are the types of A, B, C and scales, and of how many columns a scale is.
-        named = [argument.rsplit("::", 1)[-1].strip() for argument in product["arguments"].split(",")]
-        a, b, c = (type_name(argument)[0] for argument in named[:3]) if len(named) > 2 else ("", "", "")
-        types = [c, a, b, c] if c else []
-        size = int(named[4]) if len(named) > 4 and named[4].isdigit() and len(named[4]) < 5 else 0
-        more += ["block_scale"] if len(named) > 3 else []
-        more += [f"scale_vec::{int(shape.partition('k')[2]) // size}x"] if size else []
-        more += [named[3].removeprefix("float_").removesuffix("_t")] if len(named) > 3 else []
-    sparse = product["sparse"] or product["gmma"] or "SPARSE::" in product.string[: product.start()]
-    if shape.startswith("m64"):
-        more = [part for part in more if part not in ("row", "col")]
-        return ["wgmma", "mma_async", *["sp"] * bool(sparse), shape, *types[:3], *more]
-    return ["mma", *["sp"] * bool(sparse), shape, *types[:4], *more]
-
-
-@cache
-def _move_atoms() -> dict[str, Form]:
-    """The forms of moves by their atoms, without the architecture."""
-    moves = [form for form in spelling.every_candidate({}) if form.role]
-    return {name.partition("_")[2]: form for form in moves if (name := spelling.atom(form))}
-
-
-def _of_opcode(text: str) -> Tokens:
-    """The tokens of an opcode, and what the forms that are assembled to it have in common."""
-    head, *tokens = (_SAME.get(token, token) for token in _SEPARATOR.split(text.upper()))
-    meant = [token for token in tokens if token not in _SILENT]
-    opcode = [head, *(re.sub(r"[^0-9]", "", token) if is_shape(token) else token for token in meant)]
-    request = {".".join(opcode): "opcode"}
+def _of_name(name: str) -> Tokens | None:
+    """A name in one piece, and what the forms that are spelt so have in common; None where it may be of an import."""
+    request = {name: "spelling"} | {shape_name(shape): "shape" for shape in re.findall(r"\d+x\d+x\d+", name)[:1]}
     forms = spelling.candidates(request)
-    if not forms:
-        from .not_found import no_opcode
-
-        raise LanemapError(no_opcode(text, opcode))
-    if head.endswith("MMA") and len({form.shape for form in forms}) > 1:
-        raise LanemapError(f"{text} does not name a shape: write it like HMMA.16816.F32.BF16")
-    same = [form for form in forms if list(spelling.opcode(form)) == opcode] or forms
-    common = dict(set.intersection(*({*spelling.tokens(form).items()} for form in same)))
-    types = "types" if "types" in common.values() else "type"
-    kinds = {"instruction", "shape", "qualifiers", types, *spelling.MODIFIERS}
-    return request | {token: kind for token, kind in common.items() if kind in kinds}
-
-
-def _of_word(word: str) -> Tokens | None:
-    """The tokens of a name that is one word, in machine code or in C++; None where it is that of no form."""
-    vendor = next((vendor for vendor in VENDORS.values() if vendor.intrinsic and vendor.intrinsic in word), None)
-    word = word.replace(vendor.intrinsic, vendor.opcode) if vendor else word
-    name = next((name for name in INSTRUCTIONS if word.startswith(f"{name}_")), None)
-    if name is None:
+    if not forms and vendor_of(name) is not UNKNOWN:
         return None
-    # A type may stand right behind the shape.
-    words = re.sub(r"(?<=\d)(?=[a-z]+\d+$)", "_", word.removeprefix(f"{name}_")).split("_")
-    named = [(shape_name(word), "shape") if is_shape(word) else (type_name(word)[0], "types") for word in words]
-    tokens = spelling.joined([(name, "instruction"), *named])
-    return tokens if spelling.candidates(tokens) else None
+    if not forms:
+        from .not_found import no_spelling
 
-
-#: Words may begin with underscores, as those of compilers do.
-_WORDS = re.compile(r"(?<![\w.:%])[a-z_]\w*(?:\.[\w:]+)*", re.IGNORECASE)
+        raise LanemapError(uncovered(name) or no_spelling(name))
+    if "MMA" in name.upper().partition(".")[0] and len({form.shape for form in forms}) > 1:
+        raise LanemapError(f"{name} does not name a shape: write it like HMMA.16816.F32.BF16")
+    common = dict(set.intersection(*({*spelling.tokens(form).items()} for form in forms)))
+    types = "types" if "types" in common.values() else "type"
+    kinds = {"instruction", "shape", "layouts", "qualifiers", types, *spelling.MODIFIERS}
+    return request | {token: kind for token, kind in common.items() if kind in kinds}
 
 
 def uncovered(text: str) -> str | None:
@@ -255,7 +159,8 @@ def uncovered(text: str) -> str | None:
     """
     reasons = _reasons()
     for name in _WORDS.findall(text):
-        tokens = name.lower().split(".")
+        atom = re.match(r"sm\d+_", name.lower())
+        tokens = ["sm", *name.lower()[atom.end() :].split("_")] if atom else name.lower().split(".")
         whole = (len(tokens) > 1 or name == text.strip()) and tokens[1:2] != ["matrix"]  # ld.matrix is ldmatrix
         heads = [".".join(tokens[:count]) for count in (1, 2, 3)]
         if reason := next((reasons[head] for head in heads if whole and head in reasons), None):

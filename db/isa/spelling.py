@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
-from . import by_word
+from . import by_word, data
 from .forms import Form, forms
 from .shared import pattern
 from .types import SHAPE, TYPES, type_bits
@@ -18,7 +18,13 @@ Tokens = Mapping[str, str]
 
 #: The kinds of tokens that are neither instructions nor types.
 KINDS = by_word("kinds")
-_PATTERNS = {"shape": SHAPE, "kind": r"kind::\w+", "scale_vec": r"scale_vec::[0-9]x", "qualifiers": r"x[0-9]+"}
+_PATTERNS = {
+    "shape": SHAPE,
+    "kind": r"kind::\w+",
+    "scale_vec": r"scale_vec::[0-9]x",
+    "qualifiers": r"x[0-9]+",
+    "role": "[a-d]",
+}
 _PATTERNS |= {
     "byte_id": r"byte_id::[0-9]+",
     "thread_id": r"thread_id::[0-9]+",
@@ -31,6 +37,13 @@ OPTIONS = ("sync", "aligned", "satfinite", "sparse", "verb", "space", "rounding"
 
 #: Kinds of tokens that select block scales: operands, and no tokens of a mnemonic.
 IDS = ("byte_id", "thread_id")
+
+#: Words of a name that mean the same, or nothing that tells forms apart.
+_ALIKE = by_word("alike")
+_NEVER_LEFT_OUT = {*data("words")["never left out"].split()}
+_OTHER_ATTRIBUTES = re.compile(
+    rf"\b(?!(?:{'|'.join(data('words')['attributes'].split())})\b)\w+\s*=\s*(?:\[[^\]]*\]|\w+)"
+)
 
 #: The kinds of tokens that no mnemonic has: what selects block scales, and how an operand lies in shared memory.
 _UNSPELT = (*IDS, "memory")
@@ -192,26 +205,58 @@ def _move_atom(form: Form, head: str) -> str:
     return f"U16x{2 * number}_{head}_T" if letter == "T" and others else f"U32x{number}_{head}_{letter}"
 
 
+def spelt(form: Form, like: str = "_") -> list[str]:
+    """How a form is written in one piece, like another name: with underscores, or as an opcode."""
+    if "_" not in like:
+        return [opcode_name(form)]
+    row = form.instruction
+    own = [] if "." in (row.move_spelling or row.spelling) else [form.mnemonic]
+    return [atom(form).rpartition("::")[2], *own, *map(form.written, row.others)]
+
+
+@lru_cache(1 << 14)
+def words(name: str) -> tuple[str, ...]:
+    """The words of a name that tell forms apart, with the numbers of a shape as one, and one word for all that mean it.
+
+    >>> words("v_mfma_f32_16x16x16f16"), words("HMMA.16816.F32.STEP0")
+    (('mfma', 'f32', '161616', 'f16'), ('hmma', '16816', 'f32'))
+    """
+    plain = _OTHER_ATTRIBUTES.sub("", re.sub(r"(\d+)x(\d+)x(\d+)", r"\1\2\3 ", name.lower()))
+    return tuple(filter(None, (_ALIKE.get(word, word) for word in re.findall("[a-z0-9]+", plain))))
+
+
+def _fits(name: str, its: str) -> bool:
+    """Whether a name is one of a form, or begins like one. Of an opcode any words may be left out.
+
+    Where a form has no template arguments, they say nothing. Block scales and sparsity are never left out.
+    """
+    asked, whole = words(name if "<" in its else name.partition("<")[0]), words(its)
+    if "_" in name and "." not in name:
+        return asked == whole[: len(asked)] != ()
+    rest = iter(whole)
+    return all(word in rest for word in asked) and {*asked} & _NEVER_LEFT_OUT == {*whole} & _NEVER_LEFT_OUT
+
+
+def _spelt_so(name: str, forms: Iterable[Form]) -> list[Form]:
+    """The forms that a name in one piece is that of, or those that have all that it says."""
+    fit = [(form, its) for form in forms for its in spelt(form, name) if its and _fits(name, its)]
+    return [form for form, its in fit if words(its) == words(name)] or [form for form, _ in fit]
+
+
 def _tiers(asked: Tokens, vendor: str | None = None) -> Iterator[list[Form]]:
     """The forms that have all tokens of a name, tier by tier: most names mean a form of the first."""
-    code = next((token.split(".") for token, kind in asked.items() if kind == "opcode"), None)
+    name = next((token for token, kind in asked.items() if kind == "spelling"), None)
     scaled = not {*IDS}.isdisjoint(asked.values())
     in_memory = "memory" in asked.values()
-    named = {token: kind for token, kind in asked.items() if kind not in ("opcode", *_UNSPELT)}.items()
+    named = {token: kind for token, kind in asked.items() if kind not in ("spelling", *_UNSPELT)}.items()
     of_kind = {kind: token for token, kind in named}
     for tier in range(3):
         some = forms(of_kind.get("instruction"), of_kind.get("shape"), of_kind.get("type"), tier)
         own = (form for form in some if vendor in (None, form.instruction.vendor.name))
-        matching = [form for form in own if named <= tokens(form).items()]
-        fit = [form for form in matching if not code or _fits(code, opcode(form))]
+        matching = [form for form in own if not named or named <= tokens(form).items()]
+        fit = _spelt_so(name, matching) if name else matching
         usable = [form for form in fit if form.instruction.in_memory or not in_memory]
         yield [form for form in usable if not scaled or form.scale is not None]
-
-
-def _fits(asked: Sequence[str], form: Sequence[str]) -> bool:
-    """Whether tokens are some of an opcode's, in the same order. Block scales and sparsity are never left out."""
-    rest = iter(form)
-    return all((token in asked) == (token in form) for token in ("SF", "SP")) and all(token in rest for token in asked)
 
 
 def candidates(asked: Tokens, vendor: str | None = None) -> list[Form]:

@@ -22,7 +22,8 @@ class Vendor(NamedTuple):
     documents, and ``capture`` is the one that answers before others. Names of instructions begin with one of
     ``prefixes``. A ``target`` has a number, and perhaps a letter; ``targets`` are all there are.
     ``version`` is that of its instruction set which forms need that do not say which. Formulas call a lane ``lane``.
-    What begins with ``opcode`` in machine code begins with ``intrinsic`` in C++; ``shuffle`` is another lane's x there.
+    ``names`` is how the names begin that assemblers, C++ and compilers have for instructions, and ``shuffle`` is
+    another lane's x in C++.
     """
 
     name: str
@@ -39,8 +40,7 @@ class Vendor(NamedTuple):
     version: tuple[int, ...] = ()
     register_bits: int = 32
     lane: str = "lane"
-    opcode: str = ""
-    intrinsic: str = ""
+    names: str = ""
     shuffle: str = "x of lane ^ mask"
 
     def supports(self, target: str, instruction_target: str) -> bool:

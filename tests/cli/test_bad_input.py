@@ -266,7 +266,7 @@ def test_ctrl_c_stays_ignored_where_the_shell_says_so(built):
         (("find", "m16n8k16", "f16", "A", "--row", "9" * 100_000), "is not a valid integer (see"),
         (("show", "m16n8k16", "f16", "A", "--source", "x" * 3_900), ": choose from "),
         (("show", "m16n8k16", "x" * 3_900, "A"), " in m16n8k16: choose from bf16, "),
-        (("show", "HMMA." + "9" * 3_900, "A"), "did you mean HMMA.884.F16.F16, "),
+        (("show", "HMMA." + "9" * 3_900, "A"), "did you mean HMMA."),
         (("show", "x y " * 900), "did you mean "),
         (("fnd" * 5_000,), "--help)"),
         (("show", "m16n8k16", "x" * 100_000, "A"), "a name has at most 4000"),

@@ -239,7 +239,12 @@ def test_a_third_word_is_a_role_or_says_which_form_it_is():
         ("OMMA.16864.F32.E2M1.E2M1", r"did you mean OMMA.SF.16864.F32.E2M1.E2M1.E8\?"),
         ("HGMMA.64x12x16.F32", "N a multiple of 8 from 8 to 256"),
         ("LDSM.16.M88.3", r"did you mean LDSM.16.M88\?"),
-        ("SM80_16x8x16_F32BF16BF16F32_NN", "write .row.col instead of .col.col"),
+        ("SM80_16x8x16_F32BF16BF16F32_NN", r"did you mean SM80_16x8x16_F32BF16BF16F32_TN\?"),
+        ("SM80_16x8x15_F32BF16BF16F32_TN", "its shapes are m16n8k8, m16n8k16"),
+        ("SM75_U32x3_LDSM_N", "did you mean SM75_U32x1_LDSM_N, SM75_U32x2_LDSM_N or SM75_U32x4_LDSM_N"),
+        ("SM90_64x64x16_F32F16F16_SR", r"did you mean SM90_64x64x16_F32F16F16_SS\?"),
+        ("SM120_16x8x32_TN<float_e4m3_t, float_e5m3_t, float>", "did you mean SM120_16x8x32_TN<float_e4m3_t, float"),
+        ("#ttg.nvidia_mma<{versionMajor = 3, instrShape = [16, 12, 16]}>", r"instrShape = \[16, 16, 16\]}>\?"),
         ("m8n8.x3 b16", "instead of .x3"),
         (
             "m16n8k64.scale_vec::3X e2m1",
@@ -252,7 +257,7 @@ def test_a_third_word_is_a_role_or_says_which_form_it_is():
         ("tcgen05.ld 64x64b x1", "its shapes are 16x64b$"),
         (
             "SM80_16x8x16_F32F16BF16F32_TN",
-            "write .f32.bf16.bf16.f32 or .f32.f16.f16.f32 instead of .f32.f16.bf16.f32",
+            r"did you mean SM80_16x8x16_F32BF16BF16F32_TN or SM80_16x8x16_F32F16F16F32_TN\?",
         ),
         ("m16n8k32 nvfp4", "there is no m16n8k32 nvfp4: its shapes are m16n8k64, m16n8k128"),
     ],
@@ -326,7 +331,10 @@ def test_names_that_people_have(reader, words, asked):
         ("nvfp4", {"type": "e2m1", "scale_vec": "scale_vec::4x"}),
         ("mxf4nvf4", {"type": "e2m1", "kind": "kind::mxf4nvf4"}),
         ("#ttg.nvidia_mma", {"instruction": "mma"}),
-        ("#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, instrShape = [16, 8]}>", {"instruction": "mma"}),
+        (
+            "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, instrShape = [16, 8]}>",
+            {"instruction": "mma", "layouts": "row.col"},
+        ),
         (
             "#mma = #ttg.nvidia_mma<{versionMajor = 3, warpsPerCTA = [4, 1], instrShape = [16, 128, 16]}>",
             {"instruction": "wgmma", "shape": "m64n128k16"},
@@ -334,7 +342,8 @@ def test_names_that_people_have(reader, words, asked):
     ],
 )
 def test_what_people_paste_is_what_it_means(text, parameters):
-    assert dict(map(reversed, Query(text).tokens.items())) == parameters
+    of_kind = {kind: token for token, kind in Query(text).tokens.items() if kind != "spelling"}
+    assert of_kind == parameters
 
 
 @pytest.mark.parametrize("role", "CD")
@@ -375,10 +384,10 @@ def test_a_whole_instruction_is_its_operands(reader):
             ["tcgen05.mma.cta_group::1.kind::f16", "A"],
             "tcgen05.mma.cta_group::1.kind::f16 is not covered: it keeps its operands in Tensor Memory",
         ),
-        (["SM100_MMA_F16BF16_SS", "A"], "tcgen05.mma is not covered: it keeps its operands in Tensor Memory"),
-        (["SM100_UTCCP_4x32dp128bit_1cta"], "tcgen05.cp is not covered: it copies from shared memory to Tensor Memory"),
-        (["UTCHMMA gdesc[UR4]", "A"], "tcgen05.mma is not covered: it keeps its operands in Tensor Memory"),
-        (["tcgen05", "A"], "tcgen05 names several instructions: choose one"),
+        (["SM100_MMA_F16BF16_SS", "A"], "SM100_MMA_F16BF16_SS is not covered: it keeps its operands in Tensor Memory"),
+        (["SM100_UTCCP_4x32dp128bit_1cta"], "1cta is not covered: it copies from shared memory to Tensor Memory"),
+        (["UTCHMMA gdesc[UR4]", "A"], "UTCHMMA is not covered: it keeps its operands in Tensor Memory"),
+        (["tcgen05", "A"], "there is no tcgen05: choose from tcgen05.ld, tcgen05.st"),
         (["wgmma.fence.sync.aligned", "A"], "wgmma.fence.sync.aligned is not covered: it only orders others of wgmma"),
         (["cp.async.cg.shared.global", "A"], "cp.async.cg.shared.global is not covered: it copies memory"),
         (['asm volatile("cp.async.ca.shared.global [%0], [%1], 16;")'], "^cp.async.ca.shared.global is not covered"),
@@ -392,9 +401,10 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["tcgen05.ld.red.sync.aligned.32x32b.x2.min.abs.u32", "r"], "leave out .abs"),
         (["ldmatrix.sync.aligned.m8n16.x1.shared.s8.u4", "r"], "write .s8.s4 instead of .s8.u4"),
         (["ldmatrix.sync.aligned.m8n16.x1.trans.shared.s8.s4", "r"], "write .x1 instead of .x1.trans"),
-        (["tcgen05.foo"], "tcgen05 has no .foo: write .ld or .st"),
-        (["wgmma.mma.sync.aligned.m64n8k16.f32.f16.f16"], "wgmma has no .mma: write .mma_async"),
-        (["SM90_TMA_LOAD_2D", "A"], "SM90_TMA_LOAD_2D is not an atom with matrices in registers"),
+        (["tcgen05.foo"], "there is no tcgen05.foo: choose from tcgen05.ld, tcgen05.st"),
+        (["wgmma.mma.sync.aligned.m64n8k16.f32.f16.f16"], "write .mma_async instead of .mma$"),
+        (["SM90_TMA_LOAD_2D", "A"], "SM90_TMA_LOAD_2D is not covered: it copies memory"),
+        (["SM61_DP4A", "A"], "SM61_DP4A is not an atom with matrices in registers"),
         (["SM80_8x8x4_C64C64C64C64_TN", "A"], "multiplies complex numbers"),
         (["QMMA", "A"], "QMMA does not name a shape"),
         (["HMMA.16816.F33", "A"], r"did you mean HMMA.16816.F16 or HMMA.16816.F32\?"),
