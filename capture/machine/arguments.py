@@ -19,7 +19,7 @@ from ...db.layout.algebra import Array
 from .. import values
 from .convert import narrow_values, to_narrow
 from .memory import MAP_SIZE, UNIT, Allocated, MappedTensor, map_bytes
-from .parse import Function, Variable, bits_of
+from .ptx import Function, Variable, bits_of
 from .values import round_bf16
 
 _MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  # which tears units apart

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...db.layout.algebra import Array
 from .launch import Step, known
-from .parse import Function, Name, Statement, Vector, bits_of
+from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import ActiveThreads, joined, to_bits, whole
 

@@ -11,7 +11,7 @@ from ...db.layout.algebra import Array
 from .launch import Step, Unknown
 from .moves import space_of
 from .order import Mbarrier, latest
-from .parse import Function, Name, Operand, Statement
+from .ptx import Function, Name, Operand, Statement
 from .schedule import ENDED, POLLS, RUNS, Machine, aligned
 from .values import ActiveThreads
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...db.layout.algebra import Array
 from .launch import Step, Unknown, known
-from .parse import Both, Function, Number, Statement, bits_of
+from .ptx import Both, Function, Number, Statement, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, merged, shifted, to_bits, unset
 

@@ -20,7 +20,7 @@ from .barriers import reached, turn
 from .launch import Step, Unknown
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
 from .moves import combined, space_of
-from .parse import Function, MemoryOperand, Number, Operand, Statement, Vector, bits_of
+from .ptx import Function, MemoryOperand, Number, Operand, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...db.layout.algebra import Array
 from .launch import Step, Unknown, known
 from .memory import GLOBAL, LOCAL, SHARED
-from .parse import Both, Function, Statement
+from .ptx import Both, Function, Statement
 from .schedule import Machine
 from .values import ActiveThreads, unset
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from ...db.layout.algebra import Array
+from ...db.text import counted
 from .launch import Step, Unknown
-from .parse import Function, Name, Operand, Statement, Vector
+from .memory import Memory
+from .ptx import Function, Name, Operand, Statement, Variable, Vector
 from .schedule import Machine
-from .values import ActiveThreads
+from .values import ActiveThreads, Register
 
 
 def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
@@ -69,32 +72,89 @@ def _call(machine: Machine, instruction: Statement, function: Function) -> Step:
     called = machine.functions.get(name.name)
     if called is None:
         raise Unknown(f"the function {name.name} is called and not defined")
+    if name.name in _called(machine, name.name, set()):
+        raise Unknown(f"the function {name.name} calls itself, and has no stack here")
     results, given = (
         [item for operand in part if isinstance(operand, Vector) for item in operand.items]
         for part in (operands[:at], operands[at + 1 :])
     )
-    local = machine.spaces.local
-
-    def places(operands: list[Operand], owner: Function) -> list[int]:
-        return [machine.address_of(each.name, owner) for each in operands if isinstance(each, Name)]
-
-    into = [machine.own[called.name, each.name] for each in called.parameters]
-    back = [machine.own[called.name, each.name] for each in called.returns]
-    inward = list(zip(places(given, function), into, [each.size for each in called.parameters], strict=True))
-    outward = list(zip(back, places(results, function), [each.size for each in called.returns], strict=True))
+    for what, own, those in (("takes", given, called.parameters), ("returns", results, called.returns)):
+        if len(own) != len(those):
+            raise Unknown(f"{name.name} {what} {counted(len(those), 'value')}, not {len(own)}")
+    inward = [
+        (_holder(machine, each, variable, function), _holder(machine, Name(variable.name), variable, called))
+        for each, variable in zip(given, called.parameters, strict=True)
+    ]
+    outward = [
+        (_holder(machine, Name(variable.name), variable, called), _holder(machine, each, variable, function))
+        for each, variable in zip(results, called.returns, strict=True)
+    ]
     start = machine.entry_of[called.name]
 
-    def copy(moves: list[tuple[int, int, int]], threads: Array) -> None:
-        for source, target, size in moves:
-            data, origin = local.load(threads * local.size + source, size)
-            local.store(threads * local.size + target, data, origin)
-
     def step(group: ActiveThreads) -> None:
-        threads = np.flatnonzero(group.mask)
-        copy(inward, threads)
-        machine.enter(group, start, machine.at + 1, lambda back_again: copy(outward, back_again))
+        for source, target in inward:
+            target.put(*source.get(), group)
+        machine.enter(group, start, machine.at + 1, returned)
+
+    def returned(threads: Array) -> None:
+        group = ActiveThreads.of(np.isin(np.arange(machine.threads), threads))
+        for source, target in outward:
+            target.put(*source.get(), group)
 
     return step
+
+
+def _called(machine: Machine, name: str, known: set[str]) -> set[str]:
+    """The functions that a function calls, also through others."""
+    for statement in machine.functions[name].body if name in machine.functions else ():
+        if statement.parts[0] == "call":
+            for called in {each.name for each in statement.operands if isinstance(each, Name)} - known:
+                known.add(called)
+                _called(machine, called, known)
+    return known
+
+
+class _Local(NamedTuple):
+    """A variable of each thread, which holds what is passed to a function or comes back from it."""
+
+    memory: Memory
+    first: Array
+    size: int
+
+    def get(self) -> tuple[Array, Array | None]:
+        """Its bytes with their origins."""
+        return self.memory.load(self.first, self.size)
+
+    def put(self, data: Array, origin: Array | None, group: ActiveThreads) -> None:
+        """Write the bytes of the threads of a group."""
+        data = np.ascontiguousarray(data).view("u1").reshape(len(self.first), -1)
+        self.memory.store(self.first[group.mask], data[group.mask], None if origin is None else origin[group.mask])
+
+
+class _Passed(NamedTuple):
+    """A register, or a number, that is passed to a function or comes back from it."""
+
+    register: Register
+
+    def get(self) -> tuple[Array, Array | None]:
+        """Its bits with their origins."""
+        return self.register.bits, self.register.origin
+
+    def put(self, data: Array, origin: Array | None, group: ActiveThreads) -> None:
+        """Write the bits of the threads of a group."""
+        bits = np.ascontiguousarray(data).view(self.register.bits.dtype).reshape(-1)
+        self.register.put(bits, origin, group)
+
+
+def _holder(machine: Machine, operand: Operand, variable: Variable, owner: Function) -> _Local | _Passed:
+    """What holds an operand of a call, that is or becomes a parameter."""
+    if isinstance(operand, Name) and (place := machine.own.get((owner.name, operand.name))) is not None:
+        local = machine.spaces.local
+        return _Local(local, np.arange(machine.threads) * local.size + place, variable.size)
+    register = machine.register(operand, variable.type, owner)
+    if max(register.width // 8, 1) != variable.size:
+        raise Unknown(f"{variable.name} takes {variable.size} bytes, not {max(register.width // 8, 1)}")
+    return _Passed(register)
 
 
 _GOES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {

@@ -12,7 +12,7 @@ from ...db.layout.algebra import Array
 from ..values import decode
 from .arithmetic import limited
 from .launch import Step, Unknown
-from .parse import Function, Statement, bits_of
+from .ptx import Function, Statement, bits_of
 from .schedule import Machine
 from .values import ActiveThreads, Register, round_bf16, to_bits, whole
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .launch import Step, Unknown
-from .parse import Both, Function, Statement
+from .ptx import Both, Function, Statement
 from .schedule import Machine
 from .values import ActiveThreads, unset
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from .parse import SourceLine
+from .ptx import SourceLine
 from .values import Register
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...db.errors import LanemapError
 from .memory import MappedTensor, Memory
 from .order import History
-from .parse import Function, Module, SourceLine, Statement
+from .ptx import Function, Module, SourceLine, Statement
 from .values import ActiveThreads, Tape
 
 #: What an instruction does to the threads of a group.

@@ -11,7 +11,7 @@ from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .accesses import COPIES
 from .launch import Step, Unknown
-from .parse import Function, Name, Number, Statement, Vector, bits_of
+from .ptx import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits
 

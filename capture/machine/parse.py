@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache
 from math import prod
 from typing import NamedTuple
 
 from ...db.errors import LanemapError
+from .ptx import (
+    SPACES,
+    TYPE,
+    Both,
+    Function,
+    MemoryOperand,
+    Module,
+    Name,
+    Number,
+    Operand,
+    SourceLine,
+    Statement,
+    Variable,
+    Vector,
+    bits_of,
+)
 
 _TOKEN = re.compile(
     r"(?P<blank>[ \t\r\f]+|//[^\n]*|/\*.*?\*/)|(?P<end>\n)|(?P<text>\"[^\"\n]*\")"
@@ -23,144 +37,6 @@ _OF_A_LINE = (".loc", ".file", ".version", ".target", ".address_size")
 
 #: Where the debugger finds what.
 _SECTION = re.compile(r"\.section[^{\n]*\s*\{[^}]*\}")
-
-#: State spaces of variables.
-SPACES = (".global", ".const", ".shared", ".local", ".param")
-
-#: Bits of a fundamental type (5.2.1), by its letters and number.
-_TYPE = re.compile(r"(?:[busf]|bf|tf)(\d+)(x2)?|pred")
-
-
-def bits_of(type_: str) -> int:
-    """Bits of a type such as ``u32`` or ``f16x2``; 1 of ``pred``.
-
-    >>> bits_of("bf16x2")
-    32
-    """
-    matched = _TYPE.fullmatch(type_)
-    if matched is None:
-        raise LanemapError(f"{type_} is not a type of PTX")
-    return int(matched[1] or 1) * (2 if matched[2] else 1)
-
-
-class Name(NamedTuple):
-    """A register, a variable, a label, a function or a special register; as an operand it may be negated."""
-
-    name: str
-    negated: bool = False
-
-
-class Number(NamedTuple):
-    """An immediate. ``type`` is ``f32`` or ``f64`` where the number is the bits of such a float, else empty."""
-
-    number: int
-    type: str = ""
-
-
-class Vector(NamedTuple):
-    """Operands in braces or parentheses."""
-
-    items: tuple[Operand, ...]
-
-
-class MemoryOperand(NamedTuple):
-    """``[base + offset]``, or of a tensor ``[base, {coordinates}]``."""
-
-    base: Name | None
-    offset: int
-    more: tuple[Operand, ...] = ()
-
-
-class Both(NamedTuple):
-    """``%r|%p``: a result and a predicate."""
-
-    first: Operand
-    second: Operand
-
-
-Operand = Name | Number | Vector | MemoryOperand | Both
-
-
-class Variable(NamedTuple):
-    """A variable in a state space, or a parameter. ``size`` counts bytes; ``data`` is what it begins with."""
-
-    name: str
-    space: str
-    type: str
-    size: int
-    align: int
-    data: bytes | None = None
-    pointer: bool = False
-
-
-class SourceLine(NamedTuple):
-    """The line of the PTX, and the one of the source that it came from, where that is known."""
-
-    line: int
-    source: str = ""
-
-    def __str__(self) -> str:
-        return self.source or f"line {self.line}"
-
-
-class Statement(NamedTuple):
-    """One instruction. ``parts`` are its words between dots, the first of them the operation."""
-
-    parts: tuple[str, ...]
-    operands: tuple[Operand, ...]
-    guard: Name | None
-    place: SourceLine
-
-    @property
-    def opcode(self) -> str:
-        """The instruction without operands."""
-        return ".".join(self.parts)
-
-    @property
-    def type(self) -> str:
-        """The last part that is a type."""
-        return _type(self.parts)
-
-
-@cache
-def _type(parts: tuple[str, ...]) -> str:
-    return next((part for part in reversed(parts) if _TYPE.fullmatch(part)), "")
-
-
-@dataclass
-class Function:
-    """An entry, or a function that is called. ``registers`` are types by name, ``labels`` indices of the body.
-
-    ``targets`` are the labels that a branch may choose from.
-    """
-
-    name: str
-    entry: bool
-    parameters: list[Variable] = field(default_factory=list)
-    returns: list[Variable] = field(default_factory=list)
-    variables: list[Variable] = field(default_factory=list)
-    registers: dict[str, str] = field(default_factory=dict)
-    labels: dict[str, int] = field(default_factory=dict)
-    targets: dict[str, list[str]] = field(default_factory=dict)
-    body: list[Statement] = field(default_factory=list)
-
-
-@dataclass
-class Module:
-    """All functions with a body and the variables of a text."""
-
-    functions: dict[str, Function] = field(default_factory=dict)
-    variables: list[Variable] = field(default_factory=list)
-
-    def entry(self, name: str | None = None) -> Function:
-        """The entry of this name, or the only one. Raises LanemapError, which names those that there are."""
-        entries = {function.name: function for function in self.functions.values() if function.entry}
-        if name is None and len(entries) == 1:
-            return next(iter(entries.values()))
-        if name in entries:
-            return entries[name]
-        words = f"no entry {name}" if name else "there are several entries" if entries else "no entry in it"
-        raise LanemapError(f"{words}: {'choose --entry ' if entries else ''}{' or '.join(entries) or 'is it PTX?'}")
 
 
 def parse(text: str) -> Module:
@@ -306,6 +182,8 @@ class _Reader:
         function = Function(words[at], words[at - 1] == ".entry" or ".entry" in words, returns=returns)
         if at + 1 < len(words) and words[at + 1] == "(":
             function.parameters = _variables(tokens[at + 2 : words.index(")", at)])
+        registers = [each for each in (*function.parameters, *returns) if each.space == ".reg"]
+        function.registers |= {each.name: each.type for each in registers}
         # What is only declared ends with a semicolon, and no brace follows: the next head replaces it.
         self.function = None if ".extern" in words else function
 
@@ -358,7 +236,7 @@ def _variables(tokens: Sequence[_Token]) -> list[Variable]:
         if matched is None:
             raise ValueError(head)
         said = head[: matched.start()]
-        types = [word[1:] for word in head.split() if word.startswith(".") and _TYPE.fullmatch(word[1:])]
+        types = [word[1:] for word in head.split() if word.startswith(".") and TYPE.fullmatch(word[1:])]
         space = next((word for word in head.split() if word in SPACES), ".reg")
         extents = re.findall(r"\[ ?(\d*) ?\]", matched[2])
         each = max(bits_of(types[0]) // 8, 1) * (4 if ".v4" in head else 2 if ".v2" in head else 1)

@@ -16,7 +16,7 @@ from ...db.text import spans
 from .flights import Flights
 from .launch import Job, Step, Unknown
 from .order import Mbarrier
-from .parse import MemoryOperand, Name, Statement, Vector
+from .ptx import MemoryOperand, Name, Statement, Vector
 from .threads import Threads
 from .values import UNSET, ActiveThreads, Register
 

@@ -15,7 +15,7 @@ from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from .. import values
 from .launch import Unknown
-from .parse import Function, Number, Operand, Vector
+from .ptx import Function, Number, Operand, Vector
 from .schedule import Machine
 from .values import UNSET, Held
 

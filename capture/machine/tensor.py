@@ -15,7 +15,7 @@ from .. import values
 from . import sparse
 from .launch import Step, Unknown
 from .memory import Memory
-from .parse import Function, Number, Statement, Vector
+from .ptx import Function, Number, Statement, Vector
 from .schedule import Machine
 from .types import expect_type
 from .values import MIXED, NONE, UNSET, ActiveThreads, Execution, Register, held, joined, whole

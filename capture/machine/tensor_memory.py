@@ -19,7 +19,7 @@ from .. import values
 from .arithmetic import extremum
 from .launch import Step, Unknown
 from .memory import Memory
-from .parse import Function, MemoryOperand, Number, SourceLine, Statement
+from .ptx import Function, MemoryOperand, Number, SourceLine, Statement
 from .schedule import Machine
 from .tensor import bits_of, registers_of, whole_groups, write
 from .values import ActiveThreads, joined

@@ -18,7 +18,7 @@ from .flights import Flights
 from .launch import Fault, Job, Unknown
 from .memory import LOCAL, SHARED, Memory, Spaces
 from .order import Order, Race
-from .parse import Function, MemoryOperand, Module, Name, Number, Operand, SourceLine, Statement, Variable, bits_of
+from .ptx import Function, MemoryOperand, Module, Name, Number, Operand, SourceLine, Statement, Variable, bits_of
 from .values import UNSET, Register
 
 #: Static shared memory begins here: address 0 is none, and sm_90 keeps the first kilobyte.
@@ -112,7 +112,8 @@ class Threads:
                 allocate(variable, None)
         for function in functions:
             for variable in (*function.parameters, *function.returns, *function.variables):
-                allocate(variable, function.name)
+                if variable.name not in function.registers:
+                    allocate(variable, function.name)
         dynamic = -(-ends["shared"] // 1024) * 1024 if late else ends["shared"]
         self.symbols |= dict.fromkeys(late, dynamic)
         shared = Memory("shared", SHARED, dynamic + self.launch.shared, self.threads // self.per_block, _FIRST_SHARED)

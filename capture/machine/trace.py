@@ -38,7 +38,8 @@ from .launch import Dimensions, Job, Launch, Log, Step, Unknown
 from .memory import GLOBAL, Allocated, Memory, lay_out
 from .operands import Diagnostic
 from .order import History
-from .parse import Function, Module, Statement, parse
+from .parse import parse
+from .ptx import Function, Module, Statement
 from .report import FAULTS, Trace
 from .schedule import Machine
 from .tensor import Layouts

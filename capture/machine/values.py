@@ -22,7 +22,7 @@ from ...db.isa.instructions import copies
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from .. import values
-from .parse import SourceLine, bits_of
+from .ptx import SourceLine, bits_of
 
 #: Origins that are no element and no node: of constants, of what comes from several places, of what nobody wrote.
 NONE, MIXED, UNSET = 0, -1, -2

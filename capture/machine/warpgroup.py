@@ -22,7 +22,7 @@ from .. import values
 from . import sparse
 from .accesses import WGMMA
 from .launch import Step, Unknown
-from .parse import Function, Number, Statement, Vector
+from .ptx import Function, Number, Statement, Vector
 from .schedule import Machine
 from .sparse import Chosen
 from .tensor import bits_of, exact, origins, registers_of, results, whole_groups

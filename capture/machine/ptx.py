@@ -1,0 +1,148 @@
+"""What PTX consists of: functions with variables, registers and statements, and statements with operands (4, 5)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from ...db.errors import LanemapError
+
+#: State spaces of variables.
+SPACES = (".global", ".const", ".shared", ".local", ".param")
+
+#: Bits of a fundamental type (5.2.1), by its letters and number.
+TYPE = re.compile(r"(?:[busf]|bf|tf)(\d+)(x2)?|pred")
+
+
+def bits_of(type_: str) -> int:
+    """Bits of a type such as ``u32`` or ``f16x2``; 1 of ``pred``.
+
+    >>> bits_of("bf16x2")
+    32
+    """
+    matched = TYPE.fullmatch(type_)
+    if matched is None:
+        raise LanemapError(f"{type_} is not a type of PTX")
+    return int(matched[1] or 1) * (2 if matched[2] else 1)
+
+
+class Name(NamedTuple):
+    """A register, a variable, a label, a function or a special register; as an operand it may be negated."""
+
+    name: str
+    negated: bool = False
+
+
+class Number(NamedTuple):
+    """An immediate. ``type`` is ``f32`` or ``f64`` where the number is the bits of such a float, else empty."""
+
+    number: int
+    type: str = ""
+
+
+class Vector(NamedTuple):
+    """Operands in braces or parentheses."""
+
+    items: tuple[Operand, ...]
+
+
+class MemoryOperand(NamedTuple):
+    """``[base + offset]``, or of a tensor ``[base, {coordinates}]``."""
+
+    base: Name | None
+    offset: int
+    more: tuple[Operand, ...] = ()
+
+
+class Both(NamedTuple):
+    """``%r|%p``: a result and a predicate."""
+
+    first: Operand
+    second: Operand
+
+
+Operand = Name | Number | Vector | MemoryOperand | Both
+
+
+class Variable(NamedTuple):
+    """A variable in a state space, or a parameter. ``size`` counts bytes; ``data`` is what it begins with."""
+
+    name: str
+    space: str
+    type: str
+    size: int
+    align: int
+    data: bytes | None = None
+    pointer: bool = False
+
+
+class SourceLine(NamedTuple):
+    """The line of the PTX, and the one of the source that it came from, where that is known."""
+
+    line: int
+    source: str = ""
+
+    def __str__(self) -> str:
+        return self.source or f"line {self.line}"
+
+
+class Statement(NamedTuple):
+    """One instruction. ``parts`` are its words between dots, the first of them the operation."""
+
+    parts: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Name | None
+    place: SourceLine
+
+    @property
+    def opcode(self) -> str:
+        """The instruction without operands."""
+        return ".".join(self.parts)
+
+    @property
+    def type(self) -> str:
+        """The last part that is a type."""
+        return _type(self.parts)
+
+
+@cache
+def _type(parts: tuple[str, ...]) -> str:
+    return next((part for part in reversed(parts) if TYPE.fullmatch(part)), "")
+
+
+@dataclass
+class Function:
+    """An entry, or a function that is called. ``registers`` are types by name, ``labels`` indices of the body.
+
+    ``targets`` are the labels that a branch may choose from.
+    """
+
+    name: str
+    entry: bool
+    parameters: list[Variable] = field(default_factory=list)
+    returns: list[Variable] = field(default_factory=list)
+    variables: list[Variable] = field(default_factory=list)
+    registers: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
+    targets: dict[str, list[str]] = field(default_factory=dict)
+    body: list[Statement] = field(default_factory=list)
+
+
+@dataclass
+class Module:
+    """All functions with a body and the variables of a text."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    variables: list[Variable] = field(default_factory=list)
+
+    def entry(self, name: str | None = None) -> Function:
+        """The entry of this name, or the only one. Raises LanemapError, which names those that there are."""
+        entries = {function.name: function for function in self.functions.values() if function.entry}
+        if name is None and len(entries) == 1:
+            return next(iter(entries.values()))
+        if name in entries:
+            return entries[name]
+        words = f"no entry {name}" if name else "there are several entries" if entries else "no entry in it"
+        raise LanemapError(f"{words}: {'choose --entry ' if entries else ''}{' or '.join(entries) or 'is it PTX?'}")

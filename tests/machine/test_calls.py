@@ -1,0 +1,68 @@
+"""Functions that are called, whose parameters are registers, or bytes in local memory."""
+
+import numpy as np
+import pytest
+
+from .conftest import run
+
+SPACES = {
+    ".reg": (".reg .u32 %x, .reg .u32 %y, .reg .pred %twice", "(%t, 5, %p)", "", ""),
+    ".param": (
+        ".param .b32 x, .reg .u32 %y, .reg .pred %twice",
+        "(given, 5, %p)",
+        ".param .b32 given; st.param.b32 [given], %t;",
+        ".reg .u32 %x; ld.param.b32 %x, [x];",
+    ),
+}
+KERNEL = """
+.func (.reg .u32 %sum, .reg .pred %odd) add({0})
+{{
+.reg .u32 %z; {3}
+add.u32 %sum, %x, %y; @%twice add.u32 %sum, %sum, %sum; and.b32 %z, %x, 1; setp.ne.u32 %odd, %z, 0; ret;
+}}
+.visible .entry one(.param .u64 out) {{
+.reg .b64 %out; .reg .u32 %t, %r; .reg .pred %p, %q;
+ld.param.u64 %out, [out]; mov.u32 %t, %tid.x; setp.gt.u32 %p, %t, 15; {2}
+call (%r, %q), add, {1};
+@%q add.u32 %r, %r, 1000;
+mad.wide.u32 %out, %t, 4, %out; st.global.u32 [%out], %r; ret;
+}}
+"""
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_registers_are_passed_and_come_back(space):
+    found = run(KERNEL.format(*SPACES[space]), ["out=u32[32]=0"])
+    assert found.ok, found
+    number = np.arange(32)
+    assert np.array_equal(found.outputs["out"], (number + 5) * (1 + (number > 15)) + 1000 * (number & 1))
+
+
+def test_where_only_some_threads_call_the_others_keep_their_results():
+    text = KERNEL.format(*SPACES[".reg"]).replace("call (", "mov.u32 %r, 7; setp.lt.u32 %q, %t, 0; @%p call (")
+    number = np.arange(32)
+    expected = np.where(number > 15, 2 * (number + 5) + 1000 * (number & 1), 7)
+    assert np.array_equal(run(text, ["out=u32[32]=0"]).outputs["out"], expected)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("(%t, 5, %p)", "(%t, %p)", "add takes 3 values, not 2"),
+        ("(%t, 5, %p)", "(%out, 5, %p)", "%x takes 4 bytes, not 8"),
+        ("call (%r, %q), add", "call (%r), add", "add returns 2 values, not 1"),
+        ("call (%r, %q), add", "call (%r, %q), sub", "the function sub is called and not defined"),
+        (".reg .u32 %z;", ".reg .u32 %z; call (%z, %odd), add, (%x, %y, %twice);", "the function add calls itself"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_named(old, new, words):
+    text = KERNEL.format(*SPACES[".reg"])
+    assert old in text
+    found = run(text.replace(old, new, 1), ["out=u32[32]=0"])
+    assert words in found.notes[0], found.notes
+
+
+def test_functions_that_call_each_other_are_named():
+    other = ".func more() { .reg .u32 %z; .reg .pred %q; call (%z, %q), add, (%z, %z, %q); ret; }"
+    text = other + KERNEL.format(*SPACES[".reg"]).replace(".reg .u32 %z;", ".reg .u32 %z; call more, ();")
+    assert "the function add calls itself" in run(text, ["out=u32[32]=0"]).text().replace("\n  ", " ")
