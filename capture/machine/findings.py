@@ -6,7 +6,7 @@ What holds an operand is compared with itself, with its partner, and with what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from ...db.layout.fragment import Fragment
 from ...db.text import counted
 from .arguments import Argument
 from .labels import ANY, Labelling, Labels
-from .operands import Contraction, Diagnostic, HeldOperand, described
+from .operands import Contraction, Diagnostic, Followed, HeldOperand, described
 from .product import Factor, Formula
 from .values import Execution, Tape
 
@@ -159,7 +159,7 @@ class Judge(Labelling):
         if role not in roles or not 0 <= warp < len(products[number - 1].warps):
             words = f"name {', '.join(roles or 'ABCD')}, and one of {len(products)} executions"
             raise LanemapError(f"{role} of mma {number}, warp {warp}: {words}")
-        found = self._held(products[number - 1])(role, warp)
+        found = self._followed(products[number - 1]).fragment(role, warp)
         if found is None:
             words = "does not hold the elements of one tile, or none that can be followed"
             raise LanemapError(f"{role} of mma {number}, warp {warp}, {words}")
@@ -172,45 +172,28 @@ class Judge(Labelling):
         """
         known = set()
         for number, event in enumerate(self.executions, 1):
-            hold = self._held(event)
+            followed = self._followed(event)
             for warp in range(len(event.warps)):
-                fragments = [held for role in _roles(event) if (held := hold(role, warp)) is not None]
+                fragments = [held for role in _roles(event) if (held := followed.fragment(role, warp)) is not None]
                 alike = event.place.line, *(held.digest for held in fragments)
                 if fragments and alike not in known:
                     known.add(alike)
                     yield number, warp, fragments
 
-    def _held(self, event: Execution) -> Callable[[str, int], Fragment | None]:
-        """A function that makes a fragment of an operand of a warp, where it is of one tile."""
-        sides = {role: HeldOperand(self, event, role) for role in _roles(event)}
+    def _followed(self, event: Execution) -> Followed:
+        """The operands of an execution, numbered by the product, or each by its array alone where it has none."""
+        sides = {role: HeldOperand(self, event, role) for role in _roles(event) if role in "ABCD"}
         a, b = sides["A"], sides["B"]
         pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
-        depths: dict[str, tuple[Array, Array]] = {}
         if pair is not None:
-            for side, factor, partner in ((a, pair.left, "B"), (b, pair.right, "A")):
-                side.follow(factor, pair)
-                depths[partner] = side.consistent(), side.depth_first()
-        else:
-            for side in (a, b):
-                if side.array != ANY:
-                    self._follow_alone(side, last=True)
-        followed = {
-            role
-            for role, side in sides.items()
-            if side.array != ANY and (role in "AB" or (pair is not None and side.accumulates(pair)))
-        }
-
-        def meant(role: str, warp: int) -> tuple[Array, Array]:
-            usable, depth = depths.get(role, ([False] * len(event.warps), None))
-            return sides[role].meant(warp, depth[warp] if depth is not None and usable[warp] else None)
-
-        def fragment(role: str, warp: int) -> Fragment | None:
-            if role not in followed:
-                return None
-            rows, columns = meant(role, warp) if role in "AB" else (meant("A", warp)[0], meant("B", warp)[0])
-            return sides[role].relative(warp, rows, columns)
-
-        return fragment
+            a.follow(pair.left, pair)
+            b.follow(pair.right, pair)
+        for role, side in sides.items():
+            if pair is not None and role in "CD" and side.array != ANY:
+                side.accumulates(pair)
+            elif pair is None and role != "D" and side.array != ANY and len(self.shapes[side.array]) > 1:
+                self._follow_alone(side, last=True)
+        return Followed(self, event, sides, pair)
 
     def stored_as(self, origin: int) -> tuple[tuple[str, int, int] | None, str]:
         """The D that a sum was computed in last, and in words how that is stored, where all of it is of one tile."""
@@ -219,7 +202,7 @@ class Judge(Labelling):
             if isinstance(event, Execution):
                 number = next(at for at, each in enumerate(self.executions, 1) if each is event)
                 warp = place // len(event.layouts["D"].row)
-                if (held := self._held(event)("D", warp)) is None:
+                if (held := self._followed(event).fragment("D", warp)) is None:
                     break
                 name = f"D of {event.form.name} {number} ({event.place}), {_warp(event, warp)}, as it is stored"
                 return ("D", number, warp), f"{name}: {described(held, self.must('D', number))}"
@@ -248,9 +231,11 @@ class Judge(Labelling):
             return Diagnostic("pairing", words, place, (f"column {at} of A has {one}, row {at} of B {two}",))
         side, depth = more
         if kind == "metadata":
-            return Diagnostic(kind, f"E of {name}: metadata of other elements", place, side.astray(event, warp, depth))
+            words, details = f"E of {name}: metadata of other elements", side.astray(event, warp, depth)
+            return Diagnostic(kind, words, place, details, operand=("E", self._count(number), warp))
         if kind == "scale":
-            return Diagnostic(kind, f"{role} of {name}: scales of other blocks", place, side.misscaled(warp, depth))
+            words, details = f"{role} of {name}: scales of other blocks", side.misscaled(warp, depth)
+            return Diagnostic(kind, words, place, details, operand=(role, self._count(number), warp))
         found: Diagnostic = side.explain(warp, None if depth is None else depth[warp], f"{role} of {name}", place)
         return replace(found, operand=(role, self._count(number), warp))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -171,10 +171,10 @@ class HeldOperand:
         """The labels of the metadata of each slot, and those that it must have by the row and the column."""
         assert event.metadata is not None
         judge, own = self.judge, self.judge.labels(event.held["A"])
-        number = judge.names.index(self.factor.metadata)
-        place = np.full_like(own.place, ANY)
-        place[..., 0] = own.place[..., 0]
-        place[..., 1] = own.place[..., 1] // (judge.extents[self.factor.indices[-1]] // judge.shapes[number][-1])
+        chooses = self.factor_of("E")
+        assert chooses is not None
+        number, place = judge.names.index(chooses.name), np.full_like(own.place, ANY)
+        place[..., :2] = own.place[..., :2] // np.array(chooses.shares)
         return judge.labels(event.metadata), Labels(np.where(own.array == self.array, number, ANY), place)
 
     def astray(self, event: Execution, warp: int, wrong: Array) -> tuple[str, ...]:
@@ -191,11 +191,12 @@ class HeldOperand:
 
         Nothing is wrong where the product has no such factor, or where a scale cannot be followed.
         """
-        judge, ids = self.judge, event.scales.get(f"SF{self.role}", np.zeros((len(event.warps), 1, 1), np.int32))
+        judge, role = self.judge, f"SF{self.role}"
+        ids = event.scales(role) if role in event.scaled else np.zeros((len(event.warps), 1, 1), np.int32)
         held = judge.labels(ids)
         meant = Labels(np.full_like(held.array, ANY), np.full_like(held.place, ANY))
-        factor = self._scale()
-        if factor is not None and event.scales:
+        factor = self.factor_of(role)
+        if factor is not None and event.scaled:
             blocks = ids.shape[2]
             array = self.cells.array[:, 0].reshape(*ids.shape, -1)
             at = (array != ANY).argmax(axis=3)[..., None] + np.arange(blocks)[:, None] * array.shape[3]
@@ -206,12 +207,17 @@ class HeldOperand:
             meant.array[known] = judge.names.index(factor.name)
         return Scaling(held, meant, (meant.array != ANY) & _differ(held, meant))
 
-    def _scale(self) -> Factor | None:
-        """The factor that scales blocks of this one."""
+    def factor_of(self, role: str) -> Factor | None:
+        """The factor that scales blocks of this one, or for E its metadata: each element is of several columns."""
         assert self.pair is not None
-        indices = {*self.factor.indices}
-        factors = [factor for term in self.judge.steps[self.pair.step].terms for factor in term.factors]
-        return next((each for each in factors if each.shares and {*each.indices} <= indices), None)
+        if role != "E":
+            indices = {*self.factor.indices}
+            factors = [factor for term in self.judge.steps[self.pair.step].terms for factor in term.factors]
+            return next((each for each in factors if each.shares and {*each.indices} <= indices), None)
+        if not (name := self.factor.metadata):
+            return None
+        columns = self.judge.shapes[self.judge.names.index(name)][-1]
+        return Factor(name, self.factor.indices, (1, self.judge.extents[self.factor.indices[-1]] // columns))
 
     def misscaled(self, warp: int, of: Scaling) -> tuple[str, ...]:
         """Which scales a warp has instead of which, in words."""
@@ -272,8 +278,69 @@ class HeldOperand:
             places.append(same.argmax(axis=1))
         row, col = reversed(places) if self.role == "B" else places
         table["row"], table["col"], table["col_last"] = row, col, col
-        fragment = layout.fragment
-        return replace(fragment, elements=table, status="traced", source="trace", citation=NOT_CITED)
+        return traced(layout.fragment, table)
+
+
+class Followed:
+    """The operands of one execution, numbered as far as they can be followed, with what its product sums over.
+
+    What metadata and block scales hold is of the rows and columns of the operand that they belong to.
+    """
+
+    def __init__(
+        self, judge: Labelling, event: Execution, sides: Mapping[str, HeldOperand], pair: Contraction | None
+    ) -> None:
+        self.judge, self.event, self.sides, self.pair = judge, event, sides, pair
+        partners = {"A": "B", "B": "A"} if pair is not None else {}
+        self.depths = {
+            role: np.where(sides[other].consistent()[:, None, None], sides[other].depth_first(), ANY)
+            for role, other in partners.items()
+        }
+
+    def meant(self, role: str, warp: int) -> tuple[Array, Array]:
+        """What each row and each column of an operand of a warp must hold."""
+        if role in "CD" and self.pair is not None:
+            return self.meant("A", warp)[0], self.meant("B", warp)[0]
+        return self.sides[role].meant(warp, self.depths[role][warp] if role in self.depths else None)
+
+    def fragment(self, role: str, warp: int) -> Fragment | None:
+        """What an operand of a warp holds, by the rows and columns that should hold it; None where not of one tile."""
+        if role not in self.sides:
+            return self._beside(role, warp)
+        side = self.sides[role]
+        return side.relative(warp, *self.meant(role, warp)) if side.factor.indices else None
+
+    def _beside(self, role: str, warp: int) -> Fragment | None:
+        """What metadata or block scales hold: elements of a factor that counts several columns as one."""
+        of = "B" if role == "SFB" else "A"
+        if self.pair is None or (factor := self.sides[of].factor_of(role)) is None:
+            return None
+        judge, layout, held = self.judge, self.event.layouts[role], self.judge.labels(self.event.held[role][warp])
+        (rows, *_), (columns, *_) = self.meant(of, warp)
+        if (held.array != judge.names.index(factor.name)).any() or (rows == ANY).any() or (columns == ANY).any():
+            return None
+        at = layout.row if role == "SFB" else layout.col
+        width = 1 if role == "E" else len(columns) // (int(at.max()) + 1)
+        places = np.unravel_index(columns, [judge.extents[name] for name in self.pair.summed])
+        units = np.zeros_like(columns)
+        for name, place in zip(self.pair.summed, places, strict=True):
+            units = units * judge.extents[name] + place // factor.shares[factor.indices.index(name)]
+        free = judge.flat(held, factor, self.pair.free(self.sides[of].factor))[:, None] == rows
+        own, there = units[at * width][:, None] == units, judge.flat(held, factor, self.pair.summed)[:, None] == units
+        if (free.sum(axis=1) != 1).any() or not there.any(axis=1).all():
+            return None
+        # The unit that it is of begins elsewhere, and in it it is as far from the beginning as in its own.
+        moved = (there.argmax(axis=1) - own.argmax(axis=1)) // width
+        table = layout.fragment.table.copy()
+        line, column = ("col", "row") if role == "SFB" else ("row", "col")
+        table[line], table[column] = free.argmax(axis=1), at + moved
+        table["col_last"] = table["col"] + layout.fragment.table["col_last"] - layout.fragment.table["col"]
+        return traced(layout.fragment, table)
+
+
+def traced(fragment: Fragment, table: Array) -> Fragment:
+    """What holds other elements than a fragment."""
+    return replace(fragment, elements=table, status="traced", source="trace", citation=NOT_CITED)
 
 
 def described(traced: Fragment, true: Fragment) -> str:

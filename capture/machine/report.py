@@ -73,11 +73,13 @@ class Trace:
     file: str = ""
 
     def operand(self, role: str, mma: int = 1, warp: int = 0) -> Fragment:
-        """What A, B, C or D of one execution of ``mma`` holds, as a fragment that can be drawn and compared.
+        """What an operand of one execution of ``mma`` holds, as a fragment that can be drawn and compared.
+
+        It is A, B, C, D, or the metadata E or the block scales SFA and SFB.
 
         Executions count from 1, as in findings, and warps are those that execute it together. Rows and columns are
-        those that should hold the element. C and D are followed where a product is given: D holds what its sums are
-        stored as, also after more is added to them.
+        those that should hold the element. D, E and scales are followed where a product is given: D holds what its sums
+        are stored as, also after more is added to them.
 
         Raises:
             LanemapError: there is no such operand, or it does not hold elements of one tile.

@@ -17,21 +17,27 @@ from .. import values
 from .launch import Unknown
 from .ptx import Function, Number, Operand, Vector
 from .schedule import Machine
-from .values import UNSET, Held
+from .values import UNSET, Held, held
 
 
 class Chosen(NamedTuple):
-    """The columns that metadata chooses for the slots of A (groups, slots), and the origins of that metadata."""
+    """The columns that metadata chooses for the slots of A (groups, slots), and the origins of that metadata.
+
+    ``held`` are the origins of the slots of the metadata itself, of which ``layout`` says the cells.
+    """
 
     columns: Array
     ids: Array
+    held: Array
+    layout: Held
 
 
 class Scales(NamedTuple):
-    """Block scales (groups, rows of A or columns of B, blocks): numbers, and their origins."""
+    """Block scales (groups, rows of A or columns of B, blocks), the origins of their slots, and the cells of these."""
 
     numbers: Array
     ids: Array
+    layout: Held
 
 
 def metadata(
@@ -47,16 +53,17 @@ def metadata(
 
     def choose(threads: Array, a: Fragment) -> Chosen:
         words, (lane, byte) = register.bits[threads], _governing(a, e)
-        ids = np.zeros((len(threads), len(lane)), np.int32)
+        ids, held_ids = (np.zeros((len(threads), len(each)), np.int32) for each in (lane, e.table))
         if register.origin is not None:
             ids = register.origin[threads[:, lane], byte]
+            held_ids = register.origin[threads[:, e.table["lane"].astype(np.intp)], _byte(e)]
             if (unset := (register.origin[threads[:, supplies]] == UNSET).any(axis=(1, 2))).any():
                 machine.fault("unset", threads[unset, 0], "metadata is uninitialised")
         try:
-            return Chosen(decode(words, a, e), ids)
+            return Chosen(decode(words, a, e), ids, held_ids, held(e))
         except LanemapError as error:
             machine.fault("metadata", threads[:, 0], str(error))
-            return Chosen(decode(np.full_like(words, valid), a, e), ids)
+            return Chosen(decode(np.full_like(words, valid), a, e), ids, held_ids, held(e))
 
     return choose
 
@@ -68,9 +75,14 @@ def _governing(a: Fragment, e: Fragment) -> tuple[Array, Array]:
     chunks = a.dimensions[1] // rule.width
     of_chunk = np.zeros((2, a.dimensions[0] * chunks), np.intp)
     at = fields["row"].astype(np.intp) * chunks + fields["col"] // rule.width
-    of_chunk[:, at] = fields["lane"], fields["slot"] // rule.fields * 4 // 8
+    of_chunk[:, at] = fields["lane"], _byte(e)
     lane, byte = of_chunk[:, a.table["row"].astype(np.intp) * chunks + a.table["col"] // rule.width]
     return lane, byte
+
+
+def _byte(e: Fragment) -> Array:
+    """The byte of its word that each slot of metadata is in."""
+    return np.asarray(e.table["slot"] // e.sparsity.fields * 4 // 8)
 
 
 def scales(
@@ -98,12 +110,12 @@ def scales(
         codes = np.ascontiguousarray(register.bits).view("u1").reshape(machine.threads, -1)[threads[:, lane], slot]
         numbers = np.ones((len(threads), max(line) + 1, count), np.float32)
         numbers[:, line, block] = values.decode(type_, 8, codes)
-        ids = np.zeros(numbers.shape, np.int32)
+        ids = np.zeros((len(threads), len(lane)), np.int32)
         if register.origin is not None:
-            ids[:, line, block] = register.origin[threads[:, lane], slot]
-        if (unset := (ids == UNSET).any(axis=(1, 2))).any():
+            ids = register.origin[threads[:, lane], slot]
+        if (unset := (ids == UNSET).any(axis=1)).any():
             machine.fault("unset", threads[unset, 0], f"{role} is uninitialised")
-        return Scales(numbers, ids)
+        return Scales(numbers, ids, held(layout))
 
     def every(threads: Array) -> dict[str, Scales]:
         try:

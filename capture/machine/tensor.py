@@ -168,16 +168,11 @@ def _multiply(machine: Machine, instruction: Statement, function: Function, form
         result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
         if "satfinite" in instruction.parts:
             result = np.clip(result, -(1 << 31), (1 << 31) - 1)
-        execution = Execution(
-            form,
-            instruction.place,
-            machine.warp_names(threads[:, 0]),
-            ids,
-            layout,
-            chosen and chosen.columns,
-            chosen and chosen.ids,
-            {role: each.ids for role, each in by.items()},
-        )
+        beside = by | ({"E": chosen} if chosen else {})
+        ids |= {role: each.ids for role, each in by.items()} | ({"E": chosen.held} if chosen else {})
+        names, layouts = machine.warp_names(threads[:, 0]), {role: each.layout for role, each in beside.items()}
+        chose = chosen and chosen.columns, chosen and chosen.ids
+        execution = Execution(form, instruction.place, names, ids, layout | layouts, *chose)
         results(machine, d, threads, result, execution, group)
 
     return step

@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -221,10 +220,11 @@ class Held(NamedTuple):
 def held(fragment: Fragment) -> Held:
     """The arrays of a fragment. Raises LanemapError where it lacks cells.
 
-    Of a sparse A the columns are those of windows, and no cell has a slot before metadata chooses it.
+    Of a sparse A the columns are those of windows, and no cell has a slot before metadata chooses it. Of metadata and
+    block scales several slots may be of one cell, and a cell of one slot for several columns.
     """
     cells = values.places(fragment)
-    if fragment.windowed:
+    if fragment.windowed or fragment.role not in "ABCD":
         return Held(fragment, *cells, np.zeros(0, np.intp))
     slot = np.full((fragment.computations, *fragment.dimensions), -1)
     slot[cells] = np.arange(len(fragment.table))
@@ -254,8 +254,7 @@ class Execution(NamedTuple):
 
     ``warps`` has the block and the first warp of each, ``held`` the origins (groups, slots) of operands, of which those
     of D are its nodes, and ``layouts`` which cell each slot is of. Of a sparse A, ``columns`` (groups, slots) are
-    those that metadata chose, and ``metadata`` has the origins of that. ``scales`` are the origins of block scales
-    (groups, rows of A or columns of B, blocks) by role.
+    those that metadata chose, and ``metadata`` has the origins of that.
     """
 
     form: Form
@@ -265,7 +264,6 @@ class Execution(NamedTuple):
     layouts: Mapping[str, Held]
     columns: Array | None = None
     metadata: Array | None = None
-    scales: Mapping[str, Array] = MappingProxyType({})
 
     def cells(self, role: str, groups: slice = slice(None)) -> Array:
         """The origins of an operand as matrices (groups, computations, rows, columns)."""
@@ -274,13 +272,26 @@ class Execution(NamedTuple):
             return np.asarray(ids[:, layout.slot])
         return scattered(ids, layout, self.columns[groups])
 
+    @property
+    def scaled(self) -> list[str]:
+        """The roles of its block scales."""
+        return [role for role in ("SFA", "SFB") if role in self.held]
+
+    def scales(self, role: str, groups: slice = slice(None)) -> Array:
+        """The origins of block scales (groups, rows of A or columns of B, blocks)."""
+        layout, ids = self.layouts[role], self.held[role][groups]
+        line, block = (layout.row, layout.col)[:: 1 if role == "SFA" else -1]
+        found = np.zeros((len(ids), line.max() + 1, block.max() + 1), np.int32)
+        found[:, line, block] = ids
+        return found
+
     def factors(self, group: int, cell: tuple[int, int, int]) -> Array:
         """The origins (K, factors) of what is multiplied for a computation, row and column."""
         computation, row, col = cell
         only = slice(group, group + 1)
         pair = [self.cells("A", only)[0, computation, row], self.cells("B", only)[0, computation, :, col]]
-        for role, scales in self.scales.items():
-            own = scales[group, row if role == "SFA" else col]
+        for role in self.scaled:
+            own = self.scales(role, only)[0, row if role == "SFA" else col]
             pair.append(own.repeat(len(pair[0]) // len(own)))
         return np.stack(pair, axis=1)
 

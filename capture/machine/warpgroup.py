@@ -115,8 +115,8 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
         lines, rule, layout = values.stored_a(form), form.sparsity, side.layout
         place = layout.col // rule.width * rule.fields * rule.group + layout.col % rule.width
         at = layout.row * side.numbers.shape[2] + place
-        columns, metadata = choose(threads, lines)
-        chosen = Chosen(columns[:, at], metadata[:, at])
+        stored = choose(threads, lines)
+        chosen = stored._replace(columns=stored.columns[:, at], ids=stored.ids[:, at])
         slots, ids = (each[:, layout.row, place] for each in (side.numbers, side.ids))
         return _Matrix(sparse.gathered(slots.astype(kind), layout, chosen)[:, 0], ids, layout, chosen)
 
@@ -136,6 +136,8 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
         product = values.multiply(form, numbers["A"], numbers["B"]) + before
         layouts = {role: side.layout for role, side in sides.items()} | {"C": layout, "D": layout}
         chosen, names = sides["A"].chosen, machine.warp_names(threads[:, 0])
+        if chosen:
+            ids["E"], layouts["E"] = chosen.held, chosen.layout
         by = chosen and chosen.columns, chosen and chosen.ids
         execution = Execution(form, instruction.place, names, ids, layouts, *by)
         warps = np.unique(threads // WARP)

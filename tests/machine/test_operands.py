@@ -8,7 +8,7 @@ import pytest
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.instructions import Key
 
-from . import test_corpus
+from . import test_corpus, test_sparse
 from .conftest import Stored, documented, run
 from .kernels import ARGUMENTS, FORMULA, PRODUCT
 
@@ -65,6 +65,47 @@ def test_c_is_what_it_is_loaded_from(order):
     assert cells(found.operand("C")) == renumbered(TRUE["C"], order)
     assert cells(found.operand("D")) == cells(TRUE["D"])
     assert found.ok == (order == (0, 1, 2, 3))
+
+
+def test_c_without_a_product_is_what_it_is_loaded_from():
+    for order in ((0, 1, 2, 3), (1, 0, 3, 2), (3, 2, 1, 0)):
+        registers = ", ".join(f"%c{number}" for number in order)
+        found = run(ADDED.replace(ADDS, f"{{{registers}}}"), [*ARGUMENTS, "X=f32[16,8]"], block=64)
+        assert cells(found.operand("C")) == renumbered(TRUE["C"], order)
+    with pytest.raises(LanemapError, match="or none that can be followed"):
+        run(PRODUCT, ARGUMENTS, block=64).operand("C")
+
+
+BESIDE = {
+    ("sparse", ""): ("sm_80", test_corpus.SPARSE, ["E"]),
+    ("scaled", ""): ("sm_120a", test_corpus.SCALED, ["SFA", "SFB"]),
+    ("scaled", "NVF4"): ("sm_120a", test_sparse.NVF4, ["SFA", "SFB"]),
+}
+
+
+@pytest.mark.parametrize("case", BESIDE, ids=" ".join)
+def test_metadata_and_block_scales(nvcc, database, case):
+    target, given, roles = BESIDE[case]
+    formula = test_sparse.NVF4_FORMULA if case[1] else test_corpus.MUTATED[case[0]][2]
+    how = {"block": 32, "grid": (2, 2, 1), "table": Stored(database)}
+    defines = [name for name in case[1:] if name]
+    found = run(nvcc(case[0], target, *defines), given, formula, **how)
+    for number in range(1, len(found.judge.executions) + 1):
+        for role in roles:
+            assert found.operand(role, number, warp=1).same_layout(found.judge.must(role, number)), (role, number)
+    swapped = ("CHUNK=member%2", "ROW=row^1") if roles == ["E"] else ("ROW=row+member%2*8^1",)
+    wrong = run(nvcc(case[0], target, *swapped, *defines), given, formula, **how)
+    held, must = wrong.operand(roles[0]), wrong.judge.must(roles[0], 1)
+    assert cells_of(held) == [(row ^ 1, col) for row, col in cells_of(must)]
+    assert wrong.findings[0].operand[:2] == (roles[0], 1)
+
+
+def test_metadata_of_other_columns(nvcc, database):
+    how = {"block": 32, "grid": (2, 2, 1), "table": Stored(database)}
+    text = nvcc("sparse", "sm_80", "CHUNK=1-member%2", "ROW=row")
+    found = run(text, test_corpus.SPARSE, test_corpus.MUTATED["sparse"][2], **how)
+    held, must = found.operand("E"), found.judge.must("E", 1)
+    assert cells_of(held) == [(row, col ^ 16) for row, col in cells_of(must)]
 
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
