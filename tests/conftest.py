@@ -85,7 +85,7 @@ def pytest_collection():
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items):
-    """What takes long to prepare is prepared in one process, and comes first.
+    """What takes long to prepare is prepared in one process, and comes first. So is what quick tests of a file share.
 
     Tests that fork come before all others: a child must not wait for a lock that a thread of its parent holds.
     """
@@ -103,13 +103,14 @@ def pytest_collection_modifyitems(items):
     def group(item):
         if "postgresql" in item.name or "faults" in item.path.parts:
             return "server"
-        return next((name for fixture, name in prepared.items() if needs(item, fixture)), None)
+        file = None if item.get_closest_marker("slow") else str(item.path)
+        return next((name for fixture, name in prepared.items() if needs(item, fixture)), file)
 
     def needs(item, fixture):
         return fixture in item.fixturenames or f"[{fixture}]" in item.name
 
-    order = [*dict.fromkeys(prepared.values()), None]
-    items.sort(key=lambda item: ("faults" not in item.path.parts, order.index(group(item))))
+    order = {name: place for place, name in enumerate(dict.fromkeys(prepared.values()))}
+    items.sort(key=lambda item: ("faults" not in item.path.parts, order.get(group(item), len(order))))
     for item in items:
         if name := group(item):
             item.add_marker(pytest.mark.xdist_group(name))

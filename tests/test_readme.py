@@ -51,7 +51,7 @@ def commands():
             yield command, output
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("command", "output"), sorted({*commands()}), ids=lambda value: value.split("\n")[0][:60])
 def test_every_command_prints_what_the_readme_shows(command, output, run, tmp_path, monkeypatch):
     """Lanemap runs in this process, and a shell does with what it prints as the command says."""

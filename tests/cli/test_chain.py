@@ -331,7 +331,7 @@ def test_the_name_of_the_move_is_enough(run, short, long):
     assert "None" not in one.out
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -78,8 +78,9 @@ def test_check_finds_an_import_that_is_wrong(run, wrong):
         result.out.split()
     )
     assert "theirs, A of mma m16n8k16 bf16: 64 cells are held" in result.out
-    assert run("check", "--against", CARD, db=wrong).code == 1
-    assert json.loads(run("check", "--against", CARD, "--format", "json", db=wrong).out)["unexplained"] == 3
+    result = run("check", "--against", CARD, "--format", "json", db=wrong)
+    assert result.code == 1
+    assert json.loads(result.out)["unexplained"] == 3
 
 
 def test_what_is_said_alike_of_several_types_and_sources_is_said_once(run, file, fragments):

@@ -236,7 +236,7 @@ def test_what_is_right_is_not_blamed_and_random_permutations_are_not_explained(d
         assert "explains it" in " ".join(str(blamed).split())
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["m16n8k16 f16 in a tile", "mma.sp m16n8k32 f16"])
 def test_what_refuses_most_mistakes_at_once_refuses_none_that_explains(database, monkeypatch, name):
     generator = np.random.default_rng(7)

@@ -82,7 +82,7 @@ def found(database, first, second, transposed=False):
     return chain(*operands, transposed=transposed)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(4)
 @SOME_OR_ALL
 @pytest.mark.parametrize(
     ("instruction", "role"), [(None, "A"), (None, "B"), ("wmma", "A"), ("wmma", "B"), ("wgmma", "A")]

@@ -240,6 +240,7 @@ def widened(line, width):
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("major", ["row", "col"])
 @pytest.mark.parametrize("name", ["ldmatrix", "widening"])
 def test_registers_after_a_recipe_have_the_bits_that_the_product_reads(known, database, name, major):

@@ -83,7 +83,7 @@ def test_k_is_that_of_a_dense_or_a_sparse_product(kind, k, sparse, bits):
     assert found.word ^ plain.word == bits
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("kind", [*TYPES, *SCALED])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_shape_that_no_instruction_has_is_refused(kind, sparse):
@@ -98,6 +98,7 @@ def test_a_shape_that_no_instruction_has_is_refused(kind, sparse):
                 described(words)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", [*TYPES, *SCALED])
 def test_a_word_is_read_back_and_what_is_reserved_is_refused(kind):
     table = fields(kind)

@@ -132,7 +132,7 @@ def damages():
     yield "DELETE FROM finding WHERE id = (SELECT MIN(id) FROM finding)"
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("damage", list(damages()))
 def test_every_change_of_a_value_is_noticed(small, tmp_path, shipped_once, damage):
     file = shutil.copy(small, tmp_path / "damaged.db")

@@ -184,6 +184,7 @@ def test_a_third_word_is_a_role_or_says_which_form_it_is():
         Query.parse("m16n8k16 f16 xor.popc").parameters()
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("name", "words"),
     [

@@ -102,6 +102,7 @@ def test_every_row_is_what_was_evaluated(own, sources):
         assert set(stored) == expected
 
 
+@pytest.mark.slow
 def test_packed_elements_are_the_stored_ones(own):
     stored = rows(
         own,

@@ -11,6 +11,7 @@ def places(text):
     return [tuple(map(int, part.replace(":", ".").split("."))) for part in text.split(" or ")]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "words", ["m16n8k16 f16", "m16n8k8 tf32", "m8n8k4 f64", "m16n8k256 b1", "m16n8k32 e4m3", "wmma m16n16k16 f16"]
 )

@@ -107,7 +107,7 @@ def test_any_change_is_read_or_refused_in_words(reader, place, tmp_path):
     assert len(seen) > (3 if LONG else 2)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
 def test_what_was_found_once_stays_mended(file, place, tmp_path):
     survives(file.parent.name, file.read_bytes(), place, tmp_path)

@@ -33,6 +33,7 @@ def cells(fragment):
     return renumbered(fragment, range(4))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("order", [*permutations(range(4))], ids=str)
 def test_d_is_what_its_registers_are_stored_as(order):
     """Whichever register is stored in the place of another."""
@@ -58,6 +59,7 @@ ADDS = "{%c0, %c0, %c0, %c0}"
 SUM = f"{FORMULA} + X[m,n]"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("order", [*permutations(range(4))], ids=str)
 def test_c_is_what_it_is_loaded_from(order):
     registers = ", ".join(f"%c{number}" for number in order)

@@ -94,7 +94,7 @@ def test_metadata_are_read_alike_where_no_word_says_that_they_are_ordered():
     assert np.array_equal(found, launched(kernel, probes, table))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("form", some(FORMS, 7), ids=str)
 def test_an_instruction_does_what_the_table_says(form):
     # Four products in a warp are no random table; movmatrix gets its source from ldmatrix, and scales are documented.
