@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from functools import lru_cache
-from os.path import relpath
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -101,19 +99,19 @@ def site_links(survey: Survey, here: Page, there: Collection[Page], same: Mappin
         there: all pages that are files.
         same: pages that are not, and which of those says the same.
     """
-    folder = here.file.rpartition("/")[0] or "."
 
     def linked(page: Page) -> str | None:
         shown = same.get(page, page)
-        return _between(folder, shown.file) if shown in there else None
+        return between(here.file, shown.file) if shown in there else None
 
-    return Links(survey, linked, lambda name: _between(folder, f"static/{name}"), static=True)
+    return Links(survey, linked, lambda name: between(here.file, f"static/{name}"), static=True)
 
 
-@lru_cache(1 << 12)
-def _between(folder: str, file: str) -> str:
-    """The address of a file in a page of a folder."""
-    return quote(relpath(file, folder), safe="/,")
+def between(page: str, file: str) -> str:
+    """The address of a file in a page, both by their paths."""
+    (*here, _), (*there, name) = page.split("/"), file.split("/")
+    shared = next((at for at, part in enumerate(here) if there[at : at + 1] != [part]), len(here))
+    return quote("/".join([".."] * (len(here) - shared) + [*there[shared:], name]), safe="/,")
 
 
 def _file_name(part: str) -> str:

@@ -16,7 +16,7 @@ from ... import Database, Fragment, LanemapError, Survey, program_digest
 from ...capture.processes import Processes
 from ...db.store import files
 from .guide import guide
-from .links import Page, page, page_of, site_links
+from .links import Page, between, page, page_of, site_links
 from .pages import PAGES, text
 from .render import STATIC, layouts_css
 from .views import Context
@@ -65,10 +65,9 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         (new_folder / "static" / "names.js").write_text(_names(pages.known), "utf-8")
         count, done = len(pages.every), 0
         progress(done, count)
-        for moved in pages.same:
+        for moved, shown in pages.same.items():
             if "source" not in dict(moved.parameters):
-                address = site_links(pages.known, moved, pages.there, pages.same).page(moved)
-                _put(new_folder, moved, _MOVED.format(name=escape(moved.name), address=address))
+                _put(new_folder, moved, _MOVED.format(name=escape(moved.name), address=between(moved.file, shown.file)))
         write_part = partial(_Pages.write, folder=new_folder)
         with Processes(pages.beside, write_part, os.cpu_count() or 1) as beside:
             for _, written in beside.results(range(0, count, _PART)):
@@ -101,7 +100,7 @@ class _Pages:
         ]
         self.every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
         self.there = frozenset(page for page, _, _ in self.every)
-        gc.freeze()  # looking through all that is kept would take half of the time
+        gc.disable()  # nothing that pages are made of is in a circle, and looking through it all would take time
 
     @contextmanager
     def beside(self) -> Iterator["_Pages"]:
@@ -131,8 +130,11 @@ class _Pages:
 
 def _put(folder: Path, page: Page, text: str) -> None:
     target = folder / page.file
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(text.encode())
+    try:
+        target.write_bytes(text.encode())
+    except FileNotFoundError:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode())
 
 
 def _same(known: Survey) -> dict[Page, Page]:

@@ -179,6 +179,8 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
 
     return met | {
         "said": said,
+        "sources": [name for name in survey.sources if any(name in its for its in said.values())],
+        "verdicts": {each.verdict for its in said.values() for each in its.values()},
         "operands": grouped(said, alike_in_all).values(),
         "narrower": [each.shape for each, wide in survey.widest_product.items() if wide == named and at.links.static],
         "title": str(named),
@@ -335,7 +337,7 @@ def _formulas(fragment: Fragment) -> tuple[str, str]:
 def _recipes(database: Database, fragment: Fragment) -> list[str]:
     """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores a D there, for both majors."""
     movable = fragment.role in ("A", "B", "C", "D") and fragment.instruction != "movmatrix"
-    movable &= fragment.vendor in ("", "nvidia")
+    movable &= fragment.vendor in ("", "nvidia") and not fragment.tile
     if not movable or len(fragment.table) > _ELEMENTS:
         return []
     query = Query(role="r", instruction="stmatrix" if fragment.role == "D" else "ldmatrix", source=DEFAULT_SOURCE)

@@ -344,7 +344,7 @@ def check(
 
     def reason(comparison: Comparison, result: Result) -> str | None:
         """The erratum that corrects a document, where the other side agrees with the correction."""
-        for source, before, corrected in errata.get(result.key, []) if result.disagrees else ():
+        for source, before, corrected in errata.get(result.key, []):
             for document, own, opposite, pair in (
                 (comparison.left, result.left, result.right, (source, comparison.right.name)),
                 (comparison.right, result.right, result.left, (comparison.left.name, source)),
@@ -357,7 +357,7 @@ def check(
         return None
 
     explained = [
-        replace(pair, results=[replace(result, known=reason(pair, result)) for result in pair.results])
+        replace(pair, results=[replace(one, known=reason(pair, one)) if one.disagrees else one for one in pair.results])
         for pair in comparisons.values()
     ]
     documents = [source for source in sources if source.kind == "document"]

@@ -161,8 +161,13 @@ class Survey:
 
     def _begins(self, narrow: Key, wide: Key) -> bool:
         both = ((its, self.fragments[wide][name]) for name, its in self.fragments[narrow].items() if its.has_rows)
-        distinct = {(its.digest, of.digest): (its, of) for its, of in both}.values()
-        return bool(distinct) and all(its.begins(of) for its, of in distinct)
+        distinct = {(one.digest, one.packing, of.digest, of.packing, one.dimensions): (one, of) for one, of in both}
+        self._begun.update((pair, one.begins(of)) for pair, (one, of) in distinct.items() if pair not in self._begun)
+        return bool(distinct) and all(map(self._begun.__getitem__, distinct))
+
+    @cached_property
+    def _begun(self) -> dict[tuple[object, ...], bool]:
+        return {}
 
     @cached_property
     def products(self) -> Mapping[Product, Sequence[Key]]:

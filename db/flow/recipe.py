@@ -379,6 +379,8 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
         raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
     move.expect_rows()
     operand.expect_rows()
+    if operand.tile:
+        raise LanemapError(f"{name} lies in shared memory, and {move.instruction} moves what registers hold")
     mover, user = (instruction(fragment.instruction).vendor for fragment in (move, operand))
     if (user.name and user is not (mover if mover.name else NVIDIA)) or operand.threads % move.threads:
         whose = f"is {user.title}'s" if user.name else f"is held by {operand.threads} lanes"

@@ -48,9 +48,14 @@ def held(fragment: Fragment) -> str:
 
 
 def _ends(fragment: Fragment) -> str:
-    """Which slots are at the low and the high end of a register; empty where there is one."""
+    """Which slots are at the low and the high end of a register or word; empty where there is one."""
     last = fragment.slots - 1
-    return f"0 is the low {'half' if last == 1 else 'end'} of a register, {last} the high" if last else ""
+    return f"0 is the low {'half' if last == 1 else 'end'} of a {unit(fragment)}, {last} the high" if last else ""
+
+
+def unit(fragment: Fragment) -> str:
+    """What its slots are in: a register, or a word of shared memory."""
+    return "word" if fragment.tile else "register"
 
 
 def legend(fragment: Fragment, labels: Collection[str]) -> Iterator[str]:

@@ -131,6 +131,7 @@ def expanded(held, repeats):
     """All of it, from what is drawn and the sentences on what repeats."""
     names = ("lane", "register", "slot", "row", "column")
     for words in repeats:
+        words = words.replace("Word", "Register").replace("word", "register")  # which memory has in their place
         kind, last = re.match(r"(\w+)s \d+-(\d+) repeat", words).groups()
         step = int((re.search(r"with every (\d+)", words) or [0, 1])[1])
         shift = dict.fromkeys(names, 0) | {kind.lower(): step}
@@ -206,6 +207,28 @@ def test_elements_outside_the_matrix_are_counted():
     assert grid.notes == ("3 elements outside the matrix cannot be drawn.",)
     assert len(read_cells(grid, 2)) == 61
     assert by_element([matrices(1)], PLAIN)[0][0].notes == ()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "wgmma m64n64k16 f16 B 128B.K",
+        "wgmma m64n64k16 f16 B none.MN",
+        "wgmma.sp m64n8k32 f16 A 64B.K",
+        "cp.async.bulk.tensor m64n64 b16 t 128B",
+        "tcgen05.ld 16x256b b32 r x32",
+        "tcgen05.st 32x32b b32 r x128.unpack::16b",
+    ],
+)
+def test_memory_and_many_registers_are_drawn_once_where_they_repeat(database, words):
+    (drawn,) = database.operand(words)
+    ((matrix,),) = by_element([drawn], PLAIN)
+    lanes = by_lane(drawn, PLAIN)
+    for grid, held in ((matrix, read_cells(matrix, drawn.slots)), (lanes, read_lanes(lanes))):
+        repeats = [note for note in grid.notes if " repeat " in note]
+        assert 4 * len(held) <= len(drawn.records())
+        assert ("word" in " ".join(repeats)) == ("register" not in " ".join(repeats)) == (drawn.tile is not None)
+        assert expanded(held, repeats) == stored(drawn)
 
 
 def test_what_repeats_divides_all_lines_of_every_table():

@@ -92,7 +92,7 @@ def table(fragment: Fragment) -> Table:
     """
     rows = fragment.table
     element = rows["reg"].astype(np.int64) * fragment.slots + rows["slot"]
-    lanes, elements = np.unique(rows["lane"]).astype(np.int64), np.unique(element)
+    lanes, elements = (np.flatnonzero(np.bincount(held)) for held in (rows["lane"], element))
     place = np.searchsorted(lanes, rows["lane"]) * len(elements) + np.searchsorted(elements, element)
     expected = np.arange(len(lanes) * len(elements))
     if not np.array_equal(place, expected):
@@ -117,8 +117,8 @@ def cells(fragment: Fragment) -> dict[str, Array]:
         lane, reg, slot, _, col, last, _ = wide[0].tolist()
         raise refusal(fragment, lane, fragment.number(0, reg, slot), f"can stand for any column from {col} to {last}")
     held = table(fragment)
-    idle = np.setdiff1d(np.arange(fragment.threads), held.lanes)
-    unused = np.setdiff1d(np.arange(fragment.per_thread), held.elements)
+    idle = np.setdiff1d(np.arange(fragment.threads), held.lanes, assume_unique=True)
+    unused = np.setdiff1d(np.arange(fragment.per_thread), held.elements, assume_unique=True)
     if len(idle) or len(unused):
         raise refusal(fragment, *((int(idle[0]), 0) if len(idle) else (0, int(unused[0]))), "holds nothing")
     held.check_inside()

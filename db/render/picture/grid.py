@@ -2,7 +2,7 @@
 
 Consecutive neighbours are drawn as one: ``3:0.0-1`` is lane 3, register 0, slots 0 and 1. So the common fragments fit
 into 80 columns, and nothing is left out. In a sparse operand ``3:0.0|1`` are slots each of which can stand for any of
-the columns. Where the parts of an operand of several warps repeat, one is drawn, and a note says what repeats it.
+the columns. Where the parts of a large operand repeat, one is drawn, and a note says what repeats it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...isa.instructions import instruction
 from ...isa.shared import BANKS
 from ...layout.fragment import Fragment
 from ...text import grouped
-from ..facts import axes, legend
+from ..facts import axes, legend, unit
 from . import runs
 from .runs import Cells, Elements, Run, Spans, turned
 
@@ -36,8 +36,8 @@ class View:
 
     Only ``lanes`` and ``values`` (written as in PTX: ``T0:{a0,a1} T1:{a0..a3}``) keep their colour; by default all do.
     ``ptx`` writes ``T5:{a2,a3}``, the thread and its elements, instead of ``5:1.0-1``, lane, register and slots.
-    ``whole`` draws all lanes and columns of an operand of several warps, also those that repeat others. Without
-    ``title`` nothing stands above and below the picture.
+    ``whole`` draws all lanes and columns of a large operand, also those that repeat others. Without ``title`` nothing
+    stands above and below the picture.
     """
 
     lanes: Sequence[int] = ()
@@ -251,8 +251,8 @@ def _grids(sheets: Sequence[_Sheet], view: View) -> list[Grid]:
 
 
 def _large(fragment: Fragment) -> bool:
-    """Whether several groups of lanes hold it."""
-    return fragment.threads > fragment.group
+    """Whether several groups of lanes hold it, or many registers, or memory."""
+    return fragment.threads > fragment.group or fragment.registers > _WIDE
 
 
 def by_lane(fragment: Fragment, view: View) -> Grid:
@@ -265,7 +265,7 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
         lane, reg, slot, *_ = element
         held[lane][reg * fragment.slots + slot].append(element)
     folded = _large(fragment) and not view.whole
-    sheets = [_Sheet(fragment, held, ("lane", "register"), [reg for reg, _ in slots], fragment.slots)]
+    sheets = [_Sheet(fragment, held, ("lane", unit(fragment)), [reg for reg, _ in slots], fragment.slots)]
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
     held = sheet.elements
     of_lane, of_register = _computations(fragment)
@@ -293,7 +293,7 @@ def by_bank(elements: Iterable[tuple[int, ...]]) -> Grid:
     notes = []
     if found := runs.repeat([held]):
         step, (shift,) = found
-        notes.append(runs.in_words("line", step, len(held), shift).replace("register", "word"))
+        notes.append(runs.in_words("line", step, len(held), shift, "word"))
         held = held[:step]
     body = [
         (str(at), [Cell(_held(cell), cell, units=_units(cell)) for cell in map(runs.joined_cell, line)])
@@ -345,11 +345,12 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
     if repetition is None or repetition[0] % units:
         return sheets
     step, shifts = repetition
-    words = (runs.in_words(first.kinds[axis], step // units, len(tables[0]) // units, shift) for shift in shifts)
-    return [
-        replace(sheet, elements=turn(table[:step]), notes=(*sheet.notes, note))
-        for sheet, table, note in zip(sheets, tables, words, strict=True)
-    ]
+    counted = first.kinds[axis], step // units, len(tables[0]) // units
+    folded = []
+    for sheet, table, shift in zip(sheets, tables, shifts, strict=True):
+        note = runs.in_words(*counted, shift, unit(sheet.fragment))
+        folded.append(replace(sheet, elements=turn(table[:step]), notes=(*sheet.notes, note)))
+    return folded
 
 
 def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]:
@@ -397,8 +398,8 @@ def _walled(body: Sequence[tuple[str, Sequence[Cell]]], lanes: int) -> list[tupl
 def _starts(sheet: _Sheet) -> Iterator[Sequence[int]]:
     """The columns at which a repetition begins, then those at which a chunk does."""
     repetition = runs.repeat([turned(table) for table in sheet.alike])
-    for unit in (repetition[0] if repetition else sheet.fragment.chunk, sheet.fragment.chunk):
-        yield [at for at, (first, _) in enumerate(sheet.columns) if first % unit == 0]
+    for width in (repetition[0] if repetition else sheet.fragment.chunk, sheet.fragment.chunk):
+        yield [at for at, (first, _) in enumerate(sheet.columns) if first % width == 0]
 
 
 def _cell(cell: Cells, columns: tuple[int, int], label: Callable[[Run], str], *, in_memory: bool) -> Cell:

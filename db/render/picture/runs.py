@@ -29,8 +29,7 @@ class Run(NamedTuple):
     @classmethod
     def of(cls, first: Element, last: Element) -> Run:
         """The elements from one to another, which may be the same."""
-        lane, reg, slot, row, col, *_ = first
-        return cls(lane, reg, (slot, last[2]), (row, last[3]), (col, last[5]))
+        return cls(first[0], first[1], (first[2], last[2]), (first[3], last[3]), (first[4], last[5]))
 
     @property
     def window(self) -> bool:
@@ -96,9 +95,11 @@ def joined_columns(tables: Sequence[Elements], within: Sequence[int] = ()) -> Sp
 def joined_rows(tables: Sequence[Elements], columns: Sequence[Spans]) -> Spans:
     """The same of rows, of tables with equally many. A run has one direction: none are joined if columns were."""
     for table, spans in zip(tables, columns, strict=True):
-        cells = ((line[left], line[right]) for line in table for left, right in spans)
-        if any(first[4] != last[5] for ends in cells for first, last in zip(*ends, strict=True)):
-            return single(len(table))
+        for line in table:
+            for left, right in spans:
+                for first, last in zip(line[left], line[right], strict=True):
+                    if first[4] != last[5]:
+                        return single(len(table))
     return joined_columns([turned(table) for table in tables])
 
 
@@ -195,14 +196,16 @@ def _shift(counts: Sequence[int], fields: Sequence[Sequence[int]], cells: int, l
     return (lane, reg, slot, row, col) if lane % lanes == 0 and col == last and all(same) else None
 
 
-def in_words(kind: str, step: int, lines: int, shift: Shift) -> str:
+def in_words(kind: str, step: int, lines: int, shift: Shift, register: str = "register") -> str:
     """What is left out when only the first ``step`` rows, columns, lanes or registers (``kind``) are shown.
+
+    ``register`` is what its elements are in: in memory a word.
 
     >>> in_words("row", 16, 64, (32, 0, 0, 16, 0))
     'Rows 16-63 repeat rows 0-15: with every 16 rows the lane is 32 higher.'
     """
     first, period = (f"{kind}s 0-{step - 1}", f"{step} {kind}s") if step > 1 else (f"{kind} 0", kind)
-    by_name = zip(("lane", "register", "slot", "row", "column"), shift, strict=True)
+    by_name = zip(("lane", register, "slot", "row", "column"), shift, strict=True)
     moves = [
         f"the {name} is {abs(by)} {'higher' if by > 0 else 'lower'}" for name, by in by_name if by and name != kind
     ]
