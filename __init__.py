@@ -644,6 +644,8 @@ class Database:
             12800
             >>> hex(db.descriptor("tcgen05.mma kind::f16 m128n256 f32 bf16 bf16").word)
             '0x8400490'
+            >>> hex(db.descriptor("tcgen05.mma m128n256k16 bf16 B 128B.K", "n256k64").word)
+            '0x4000404000400000'
 
         Args:
             operand: an A or B with its layout in shared memory: the swizzling mode, and along what its lines run. Or
@@ -655,7 +657,7 @@ class Database:
         from .db.flow import box, descriptor, instruction_descriptor
 
         query = _query(operand)
-        if (words := str(query.shape)).lower().startswith("tcgen05.mma"):
+        if query.role is None and (words := str(query.shape)).lower().startswith("tcgen05.mma"):
             return instruction_descriptor.describe(words, decode)
         if box.writes(query):
             if decode is not None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..db.isa.forms import Form
 from ..db.isa.instructions import WARPGROUP, tile
-from ..db.isa.shared import Fields, descriptor, pattern, patterns
+from ..db.isa.shared import Fields, descriptor, pattern
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Fragment
 from ..db.layout.shared import read as predicted
@@ -78,7 +78,7 @@ def kernels(form: Form) -> list[Kernel]:
         return []
     if form.dimensions[1].bit_count() != 1:
         return []
-    majors = dict.fromkeys(pattern(name)[1] for name in patterns(memory_bits(form)))  # type: ignore[index]
+    majors = dict.fromkeys(pattern(name)[1] for name in form.instruction.patterns(memory_bits(form)))  # type: ignore[index]
     return [kernel(form, role, major) for role in roles(form) for major in majors]
 
 
@@ -220,7 +220,7 @@ def _by_kernel(form: Form) -> Iterator[tuple[str, str, list[DescriptorReading]]]
     """Role and major-ness of each kernel, and the descriptors of the smallest tiles."""
     for one in kernels(form):
         role, major = one.called.split("_")
-        names = [name for name in patterns(memory_bits(form)) if name.endswith(f".{major}")]
+        names = [name for name in form.instruction.patterns(memory_bits(form)) if name.endswith(f".{major}")]
         yield role, major, [canonical(form, role, name) for name in names]
 
 

@@ -185,9 +185,9 @@ def descriptor(
     The answer says how to step through the tile, too.
 
     The operand has its layout in shared memory behind it: the swizzling mode (none, 32B, 64B or 128B) and along what
-    its lines run (K, or MN of 16-bit types). The tile has its atoms packed without gaps, first along K; the answer has
-    the tensor map that writes it. With --decode it says what a descriptor reads instead, compared with what lies in the
-    tile. Exit code 0: that is right; 1: it is not.
+    its lines run (K, or MN of 16-bit types; of tcgen05.mma, which must be named, also of 8-bit types). The tile has its
+    atoms packed without gaps, first along K; the answer has the tensor map that writes it. With --decode it says what a
+    descriptor reads instead, compared with what lies in the tile. Exit code 0: that is right; 1: it is not.
 
     Of cp.async.bulk.tensor, a type and a mode it says where the elements of a box lie that a tensor map writes: --tile
     names its rows M and elements N. Modes are none, 32B, 64B, 128B, 128B.atom32, 128B.atom32.flip8 and 128B.atom64.

@@ -39,7 +39,10 @@ def memory(mode, major, bits, mn, k):
 
 def addressed(word, major, bits, mn, k):
     """The bit of an element that a descriptor addresses, by what the document says of its fields."""
-    mode = {0: "none", 1: "128B", 2: "64B", 3: "32B"}[word >> 62]
+    if word >> 46 & 7 == 1:  # one of tcgen05.mma
+        mode = {0: "none", 2: "128B", 4: "64B", 6: "32B"}[word >> 61]
+    else:
+        mode = {0: "none", 1: "128B", 2: "64B", 3: "32B"}[word >> 62]
     start, leading, stride = ((word >> shift & 0x3FFF) * 16 for shift in (0, 16, 32))
     unit, width, base = 128 // bits, SPANS[mode] // 16, word >> 49 & 7
     if major == "K":

@@ -13,11 +13,10 @@ import numpy as np
 
 from ...db.isa.forms import Form, forms
 from ...db.isa.instructions import WARP, WARPGROUP, Key, tile
-from ...db.isa.shared import RESERVED, Fields, Tile
+from ...db.isa.shared import Fields, Tile, wrong_bits
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from ...db.layout.shared import places, read, shared
-from ...db.text import spans
 from .. import values
 from . import sparse
 from .accesses import WGMMA
@@ -165,8 +164,8 @@ def _in_memory(machine: Machine, form: Form, role: str, major: str, word: Regist
     described = [int(number) for number in word.bits[threads[:, 0]]]
     if word.origin is not None and (word.origin[threads] == UNSET).any():
         machine.fault("unset", threads[0], f"the descriptor of {role} is uninitialised")
-    if odd := [bit for bit in RESERVED if described[0] >> bit & 1]:
-        machine.fault("descriptor", threads[0], f"bits {spans(odd)} of the descriptor of {role} must be 0")
+    if wrong := wrong_bits(described[0]):
+        machine.fault("descriptor", threads[0], f"the descriptor of {role}: {wrong}")
     fields = [Fields.of(number) for number in described]
     key = form.key(role)._replace(qualifiers=f"{fields[0].mode}.{major}")
     of, layout = _cells(key)

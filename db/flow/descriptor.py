@@ -1,7 +1,7 @@
-"""Matrix descriptors: the word with which wgmma reads a tile in shared memory, and what it reads (9.7.17.5.1.2).
+"""Matrix descriptors: the word with which wgmma or tcgen05.mma reads a tile in shared memory, and what it reads.
 
 The tile has its atoms packed without gaps, first along K. A tensor map writes it with one copy: its innermost dimension
-is a line, then come the lines of an atom, the atoms along K, and those along M or N.
+is a line, then come the lines of an atom, the atoms along K, and those along M or N (9.7.17.5.1.2, 9.7.18.3 and .4).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import LanemapError
-from ..isa.instructions import Key, dimensions, tile
+from ..isa.instructions import INSTRUCTIONS, Key, dimensions, element_bits, instruction, tile
 from ..isa.names import Query
-from ..isa.shared import LARGEST, MODES, RESERVED, Fields, Tile, descriptor, patterns
+from ..isa.shared import LARGEST, MODES, Fields, Tile, descriptor, wrong_bits
 from ..isa.spelling import candidates
-from ..isa.types import type_bits
 from ..layout.algebra import Array
 from ..layout.shared import places, read, strides
 from ..rows import Rows, Told
-from ..text import either, spans
+from ..text import either
+from .instruction_descriptor import expect_shape
 
 _LETTERS = {"A": "mk", "B": "nk"}
 _NAMES = {
@@ -64,7 +64,7 @@ class Descriptor(Told):
     @property
     def fields(self) -> Fields:
         """The fields of the word, with 0 for the start address."""
-        return Fields(self.tile.mode, *self.tile.offsets)
+        return Fields(self.tile.mode, *self.tile.offsets, constant=instruction(self.key.instruction).constant)
 
     @property
     def word(self) -> int:
@@ -207,7 +207,7 @@ def describe(query: Query, extents: str | None = None) -> Descriptor:
     key = memory_key(query)
     of = tile(key)
     if of is None:
-        raise LanemapError(f"say how {key} lies in shared memory: {', '.join(patterns(type_bits(key.type)))}")
+        raise LanemapError(f"say how {key} lies in shared memory: {', '.join(_patterns(key))}")
     if extents is None:
         return Descriptor(key, of)
     letters, parts = _LETTERS[key.role], _EXTENTS.fullmatch(extents.lower())
@@ -245,9 +245,9 @@ def decode(word: int, query: Query, extents: str | None = None) -> Decoded:
     """
     if not 0 <= word < 1 << 64:
         raise LanemapError(f"{word} is no descriptor: it has 64 bits, as in 0x4000004000400000")
-    if odd := [bit for bit in RESERVED if word >> bit & 1]:
-        raise LanemapError(f"0x{word:016x} is no descriptor: bit{'s' * (len(odd) > 1)} {spans(odd)} must be 0")
     right, given = describe(query, extents), Fields.of(word)
+    if wrong := wrong_bits(word, right.fields.constant):
+        raise LanemapError(f"0x{word:016x} is no descriptor: {wrong}")
     of, product = right.tile, _product(right.key)
     lines = given.start % of.alignment // _LINE if given.base else 0
     within = (given.start - lines * _LINE) % of.alignment
@@ -293,20 +293,34 @@ def memory_key(query: Query) -> Key:
         LanemapError: it names none, or several.
     """
     asked = query.parameters()
-    role, named = asked["role"], [form for form in candidates(query.tokens) if form.instruction.in_memory]
-    if not named:
+    name, role = asked["instruction"] or "", asked["role"]
+    forms = [form for form in candidates(query.tokens) if form.instruction.in_memory]
+    if not forms and not (name in INSTRUCTIONS and INSTRUCTIONS[name].in_memory and asked["shape"]):
         raise LanemapError(f"{query.title} has no operand that a descriptor names: write m64n128k16 f16 B 128B.K")
     if role not in _LETTERS:
         raise LanemapError(
             f"a descriptor names A or B of {query.title}, not {role}" if role else "say which role: A or B"
         )
-    form = min(named, key=lambda form: form.sparse)
-    dimensions(form.shape, role, form.name)
-    type_, given = query.type_named(role) or form.types[role], asked["qualifiers"]
+    if forms:
+        form = min(forms, key=lambda form: form.sparse)
+        key = form.key(role)._replace(type=query.type_named(role) or form.types[role], major=None)
+    else:  # its mnemonic says no shape and no types
+        if not (type_ := asked["type"] or query.token("type")):
+            raise LanemapError(f"say the type of {role}: write {name} {asked['shape']} f16 {role} 128B.K")
+        key = Key(name, asked["shape"], type_, role)
+    dimensions(key.shape, role, key.instruction)
+    given = asked["qualifiers"]
     if given is None:
-        raise LanemapError(f"say how {role} lies in shared memory: {', '.join(patterns(type_bits(type_)))}")
-    known = {name.lower(): name for name in patterns(type_bits(type_))}
+        raise LanemapError(f"say how {role} lies in shared memory: {', '.join(_patterns(key))}")
+    known = {name.lower(): name for name in _patterns(key)}
     if given not in known:
-        why = f"{type_} is K-major only" if given.endswith(".mn") else f"there is no {given}"
+        why = f"{key.type} is K-major only" if given.endswith(".mn") else f"there is no {given}"
         raise LanemapError(f"{why}: choose from {', '.join(known.values())}")
-    return Key(form.name, form.shape, type_, role, qualifiers=known[given])
+    key = key._replace(qualifiers=known[given])
+    if not forms:
+        expect_shape(key)
+    return key
+
+
+def _patterns(key: Key) -> list[str]:
+    return instruction(key.instruction).patterns(element_bits(*key[:3]))

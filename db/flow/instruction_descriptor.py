@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 
 from ..errors import LanemapError
 from ..isa import data
+from ..isa.instructions import AXES, Key
+from ..isa.types import type_bits
 from ..rows import Rows, Told
 from ..text import either, listed, spans
 
 #: Stands for a kind in the words of a descriptor of a matrix.
 _SHARED = "shared"
 
+_KINDS = [kind for table in data("instruction_descriptor") for kind in table["kinds"].split() if kind != _SHARED]
 _SHAPE = re.compile(r"m(\d{1,3})n(\d{1,3})(?:k(\d{1,3}))?", re.IGNORECASE)
 
 
@@ -82,6 +85,41 @@ def widths(kind: str, *, sparse: bool) -> dict[int, list[int]]:
             widths = [n for first, last, step in row["N"] for n in range(first, last + 1, step)]
             found |= {m: [*found.get(m, ()), *widths] for m in row["M"]}
     return found
+
+
+def expect_shape(key: Key) -> None:
+    """Refuse a shape that no dense instruction of one block has, of any kind, for an A or B in shared memory.
+
+    Raises:
+        LanemapError: it is one; says what would be right.
+    """
+    type_, (m, n, k) = key.type, (int(number) for _, number in AXES.findall(key.shape))
+    of_a = {kind: next(field.values for field in fields(kind) if field.name == "A") for kind in _KINDS}
+    depths = {kind: _depths(kind, type_) for kind, types in of_a.items() if type_ in types}
+    if not depths:
+        raise LanemapError(f"tcgen05.mma has no A or B of {type_}")
+    if not (kinds := [kind for kind, deep in depths.items() if k in deep]):
+        every = sorted({depth for deep in depths.values() for depth in deep})
+        raise LanemapError(f"K of {type_} is {k}: it must be {either([*map(str, every)])}")
+    wide: dict[int, set[int]] = {}
+    for kind in kinds:
+        for rows, columns in widths(kind, sparse=False).items():
+            wide.setdefault(rows, set()).update(columns)
+    if wide.pop(256) and m == 256:
+        raise LanemapError("M of 256 lies in two blocks: name what one of them holds, with M of 128")
+    if m not in wide:
+        raise LanemapError(f"M of {type_} with K of {k} is {m}: it must be {either([*map(str, sorted(wide))])}")
+    # Where B of 8 bits is transposed, N goes in steps of 16 (table 50 of 9.1).
+    narrow = key.role == "B" and str(key.qualifiers).endswith("MN") and type_bits(type_) == 8
+    if n not in (fitting := {n for n in wide[m] if n % 16 == 0 or not narrow}):
+        raise LanemapError(f"N of {type_} with M of {m} is {n}: it must be {listed(fitting)}")
+
+
+def _depths(kind: str, type: str) -> list[int]:
+    """The values of K that a dense instruction of a kind has, without 96: no line holds 48 bytes of each row evenly."""
+    named = [names for field in fields(kind) if field.name == "K" for names in field.values]
+    every = re.findall(r"dense (\d+)", " ".join(named)) or [256 // type_bits(type)]  # where there is one, of 32 bytes
+    return [int(k) for k in every if k != "96"]
 
 
 def _table(kind: str) -> Mapping[str, Any]:

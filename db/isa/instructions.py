@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..errors import LanemapError
 from ..text import spans
 from . import data
-from .shared import BOX_MODES, BoundingBox, Tile, pattern
+from .shared import BOX_MODES, MODES, BoundingBox, Tile, pattern
 from .types import LARGEST, TYPES, is_shape, shape_name, type_bits
 from .vendors import NVIDIA, VENDORS, Vendor, vendor_of
 
@@ -64,13 +64,14 @@ class Instruction:
     ``layouts`` says what ``row`` and ``col`` are in a mnemonic: the ``major`` of A and B, or their order in memory,
     which is one of the ``qualifiers`` of a fragment. ``opcode`` is its name in SASS, if it has one of its own, and
     ``atom`` that in CuTe, if that differs. ``absent`` says for roles that no register holds what to ask for instead,
-    and for a type of A and for selectors why there are none. A and B of each shape and type of ``packed`` have elements
-    of 4 bits that are packed, and those of ``quad_pairs`` are four products, one in each group of eight lanes, of which
-    A and B have both majors. ``registers`` are as many as the operand has whatever its shape, by type and role. Layouts
-    that are ``per_architecture`` differ between them. A descriptor may name the roles ``in_memory``, of which no
-    register holds those in ``memory_only``: their fragments have a layout in shared memory as qualifiers. The ``fixed``
-    axes, or ``computation``, are those that an operand in memory counts: what registers hold cannot be renumbered along
-    them.
+    and for a type of A and for selectors why there are none. A and B of each shape, or its K, and type of ``packed``
+    have elements of 4 bits that are packed, and those of ``quad_pairs`` are four products, one in each group of eight
+    lanes, of which A and B have both majors. ``registers`` are as many as the operand has whatever its shape, by type
+    and role. Layouts that are ``per_architecture`` differ between them. A descriptor may name the roles ``in_memory``,
+    of which no register holds those in ``memory_only``: their fragments have a layout in shared memory as qualifiers.
+    Their lines may run along M or N where elements have as many bits as ``mn_major`` lists, and ``constant`` is what a
+    field without meaning has in their descriptors. The ``fixed`` axes, or ``computation``, are those that an operand in
+    memory counts: what registers hold cannot be renumbered along them.
     """
 
     name: str
@@ -95,6 +96,8 @@ class Instruction:
     per_architecture: bool = False
     in_memory: str = ""
     memory_only: str = ""
+    mn_major: Sequence[int] = (16,)
+    constant: int = 0
     fixed: Sequence[str] = ()
 
     @property
@@ -111,6 +114,15 @@ class Instruction:
     def sparse(self) -> bool:
         """Whether A is compressed and comes with metadata E."""
         return "E" in self.windowed
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether its mnemonics name shapes and types."""
+        return bool(self.spelling or self.move_spelling)
+
+    def patterns(self, bits: int) -> list[str]:
+        """The qualifiers of operands in shared memory whose elements have so many bits."""
+        return [f"{mode}.{major}" for major in ("K", "MN")[: 1 + (bits in self.mn_major)] for mode in MODES]
 
     @property
     def known(self) -> bool:
@@ -328,7 +340,7 @@ def element_bits(name: str, shape: str, type: str) -> int:
     Raises:
         LanemapError: the type is not known; names those that are.
     """
-    return 4 if f"{shape} {type}" in instruction(name).packed else type_bits(type)
+    return 4 if f"{shape} {type}".endswith(tuple(instruction(name).packed)) else type_bits(type)
 
 
 def element_width(type: str, role: str, slot_bits: int) -> int | None:

@@ -180,7 +180,8 @@ class Query:
                     raise LanemapError(f"{_title(before)} and {given} are two instructions: name one")
             tokens = {**more, **tokens}
             before.append(given)
-        if not {*tokens.values()} <= {"instruction", "shape", "type"}:
+        unspelt = any(kind == "instruction" and not instruction(token).has_forms for token, kind in tokens.items())
+        if not {*tokens.values()} <= {"instruction", "shape", "type", *["memory"] * unspelt}:
             from .spelling import candidates
 
             if not candidates(tokens):

@@ -35,6 +35,8 @@ def no_form(asked: Tokens, title: str) -> str:
         return len(_ORDER) if not stands else -1 if kind in MODIFIERS else -2
 
     said = {kind: token for token, kind in asked.items()}
+    if (row := INSTRUCTIONS.get(said.get("instruction", ""))) and not row.has_forms:
+        return f"there is no {title}: write it like {row.name} m128n128k16 f16 B 128B.K"
     a = said.get("type") or said.get("types", "").partition(".")[2].partition(".")[0]
     for row in INSTRUCTIONS.values():
         if said.get("instruction", row.name) == row.name and (why := row.absent.get(f"{said.get('shape')} {a}")):

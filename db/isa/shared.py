@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..text import spans
+
 #: The bytes of a line by the name of the mode.
 MODES: Mapping[str, int] = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 
@@ -133,36 +135,49 @@ def pattern(qualifiers: str | None) -> tuple[str, str] | None:
     return next(name for name in MODES if name.lower() == mode.lower()), major.upper()
 
 
-def patterns(bits: int) -> list[str]:
-    """The qualifiers of operands whose elements have so many bits: only those of 16 may lie along M or N."""
-    return [f"{mode}.{major}" for major in ("K", "MN")[: 1 + (bits == 16)] for mode in MODES]
-
-
-#: What the swizzling modes are called in a matrix descriptor of wgmma (9.7.17.5.1.2.2).
+#: What the swizzling modes are called in a matrix descriptor of wgmma (9.7.17.5.1.2.2). In one of tcgen05.mma the field
+#: has a bit more, which is 0 for these (9.7.18.4.1).
 _CODES = ("none", "128B", "64B", "32B")
 
-#: Its bits that no field has.
-RESERVED = (14, 15, 30, 31, 46, 47, 48, *range(52, 62))
+#: Its bits that no field has, but for the constant from bit 46 on.
+_RESERVED = (14, 15, 30, 31, 46, 47, 48, *range(52, 62))
 
 
 class Fields(NamedTuple):
-    """The fields of a matrix descriptor of wgmma: offsets and the start address in bytes (9.7.17.5.1.2.2)."""
+    """The fields of a matrix descriptor: offsets and the start address in bytes (9.7.17.5.1.2.2, 9.7.18.4.1).
+
+    The ``constant`` has no meaning, and is 0 for wgmma.
+    """
 
     mode: str
     leading: int
     stride: int
     start: int = 0
     base: int = 0
+    constant: int = 0
 
     @classmethod
     def of(cls, word: int) -> "Fields":
         """The fields of a word.
 
         >>> Fields.of(0x4000004000400000)
-        Fields(mode='128B', leading=1024, stride=1024, start=0, base=0)
+        Fields(mode='128B', leading=1024, stride=1024, start=0, base=0, constant=0)
         """
         start, leading, stride = ((word >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
-        return cls(_CODES[word >> 62], leading, stride, start, word >> 49 & 7)
+        return cls(_CODES[word >> 62], leading, stride, start, word >> 49 & 7, word >> 46 & 7)
+
+
+def wrong_bits(word: int, constant: int = 0) -> str:
+    """Which bits without a meaning are not what they are in every descriptor; empty where there is none.
+
+    >>> wrong_bits(0x4000004000404000, 1)
+    'bit 14 must be 0; bit 46 must be 1'
+    """
+    said = []
+    for right in (0, 1):
+        odd = [bit for bit in _RESERVED if constant << 46 >> bit & 1 == right != word >> bit & 1]
+        said += [f"bit{'s' * (len(odd) > 1)} {spans(odd)} must be {right}"] if odd else []
+    return "; ".join(said)
 
 
 def descriptor(fields: Fields) -> int:
@@ -172,4 +187,5 @@ def descriptor(fields: Fields) -> int:
     '0x4000004000400000'
     """
     start, leading, stride = (number >> 4 & 0x3FFF for number in (fields.start, fields.leading, fields.stride))
-    return start | leading << 16 | stride << 32 | fields.base << 49 | _CODES.index(fields.mode) << 62
+    upper = fields.constant << 46 | fields.base << 49 | _CODES.index(fields.mode) << 62
+    return start | leading << 16 | stride << 32 | upper

@@ -146,10 +146,15 @@ def _families(described: Sequence[tuple[Section, Entry, Key]]) -> dict[Key, list
 
 
 def _largest(section: Section, entry: Entry, key: Key) -> Key:
-    """The key of which this one has the first columns: with the largest N for an operand in shared memory."""
+    """The key of which this one has the first columns: with the largest N for an operand in shared memory.
+
+    That of B has the last M, too, which it does not count.
+    """
     if "layouts" not in section or not tile(key):
         return key
-    return key._replace(shape=re.sub(r"n\d+", f"n{entry['n'][-1][1]}", key.shape))
+    shapes = entry["shapes"][key.instruction].split()
+    shape = shapes[-1] if key.role == "B" else re.sub(r"n\d+", "nN", key.shape)
+    return key._replace(shape=shape.replace("N", str(entry["n"][-1][1])))
 
 
 @cache

@@ -18,11 +18,14 @@ TILES = [
     ("m64n64k8 tf32 B", "n128k64", 32),
     ("m64n32k32 e4m3 A", "m64k256", 8),
     ("m64n256k256 b1 B", "n256k1024", 1),
+    ("tcgen05.mma m128n64k16 bf16 A", "m128k64", 16),
+    ("tcgen05.mma m64n64k32 e4m3 B", "n128k128", 8),
+    ("tcgen05.mma m128n8k64 e2m1 B", "n16k512", 4),
 ]
 CASES = [
     (operand, extents, bits, f"{mode}.{major}")
     for operand, extents, bits in TILES
-    for major in ("K", "MN")[: 1 + (bits == 16)]
+    for major in ("K", "MN")[: 1 + (bits == 16 or ("e4m3 B" in operand))]
     for mode in ("none", "32B", "64B", "128B")
 ]
 
@@ -35,7 +38,7 @@ def test_every_product_of_a_tile_is_read_at_its_advance(operand, extents, bits, 
     mn, k = map(int, re.findall(r"\d+", extents))
     lies, size = memory(mode, major, bits, mn, k)
     assert answer.tile.size == size
-    m, n, depth = map(int, re.findall(r"\d+", operand.split()[0]))
+    m, n, depth = map(int, re.search(r"m(\d+)n(\d+)k(\d+)", operand).groups())
     width = m if operand.endswith("A") else n
     assert len(answer.steps.rows) == mn // width * k // depth
     for first, start, byte, encoded in answer.steps.rows:
@@ -172,6 +175,15 @@ def test_a_verdict_is_what_memory_says_and_its_advice_makes_it_right(case, start
         ("m64n128k8 tf32 B 128B.MN", None, "tf32 is K-major only: choose from none.K"),
         ("m64n128k16 f16 B 128B.K", "n1024k128", "has 262144 bytes: a block has at most 232448"),
         ("m64n128k16 f16 D 128B.K", None, "a descriptor names A or B of"),
+        ("tcgen05.mma m128n8k8 tf32 A 128B.MN", None, "tf32 is K-major only: choose from none.K"),
+        ("tcgen05.mma m128n8k96 e2m1 A 128B.K", None, "K of e2m1 is 96: it must be 32, 64 or 128"),
+        ("tcgen05.mma m96n8k16 f16 A 128B.K", None, "M of f16 with K of 16 is 96: it must be 32, 64 or 128"),
+        ("tcgen05.mma m256n16k16 f16 A 128B.K", None, "M of 256 lies in two blocks: name what one of them holds"),
+        ("tcgen05.mma m128n24k32 e4m3 B 128B.MN", None, "N of e4m3 with M of 128 is 24: it must be 16, 32, .., 256"),
+        ("tcgen05.mma m128n24k16 s8 B 128B.K", None, "K of s8 is 16: it must be 32"),
+        ("tcgen05.mma m128n24k16 u4 B 128B.K", None, "tcgen05.mma has no A or B of u4"),
+        ("tcgen05.mma m128n24k16 B 128B.K", None, "say the type of B: write tcgen05.mma m128n24k16 f16 B"),
+        ("tcgen05.mma m128n24k16 f16 B", None, "say how B lies in shared memory: none.K, 32B.K"),
     ],
 )
 def test_what_cannot_be_says_what_would_be_right(operand, extents, why):
@@ -180,9 +192,21 @@ def test_what_cannot_be_says_what_would_be_right(operand, extents, why):
 
 
 def test_reserved_bits_are_refused():
-    for word, bits in ((1 << 14, "bit 14"), (3 << 14, "bits 14-15")):
+    for word, bits in ((1 << 14, "bit 14"), (3 << 14, "bits 14-15"), (1 << 46, "bit 46")):
         with pytest.raises(lanemap.LanemapError, match=f"0x{word:016x} is no descriptor: {bits} must be 0"):
             lanemap.Database.descriptor("m64n128k16 f16 B 128B.K", decode=word)
+    for word, bits in ((0, "bit 46 must be 1"), (3 << 46, "bit 47 must be 0"), (1 << 46 | 1 << 61, "bit 61 must be 0")):
+        with pytest.raises(lanemap.LanemapError, match=f"0x{word:016x} is no descriptor: {bits}"):
+            lanemap.Database.descriptor("tcgen05.mma m64n128k16 f16 B 128B.K", decode=word)
+
+
+@pytest.mark.parametrize("name", ["wgmma", "tcgen05.mma"])
+def test_both_instructions_read_a_tile_alike_by_words_that_differ_in_a_constant(name):
+    found = lanemap.Database.descriptor(f"{name} m64n128k16 f16 B 64B.MN", "n128k64")
+    fields = {"leading": found.fields.leading, "stride": found.fields.stride, "swizzle": found.fields.mode}
+    words = " ".join(f"{field}={value}" for field, value in fields.items())
+    spelt = lanemap.Database.descriptor(f"tcgen05.mma shared {words}").word
+    assert found.word == spelt & ~(0 if name == "tcgen05.mma" else 1 << 46)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import lanemap
 from lanemap.db.compare.crosscheck import apart
 from lanemap.db.compare.verdict import Verdict, compare
 from lanemap.db.isa.forms import forms
-from lanemap.db.isa.instructions import Key, tile
-from lanemap.db.isa.shared import BOX_MODES, BoundingBox, Tile, pattern, patterns
+from lanemap.db.isa.instructions import INSTRUCTIONS, Key, tile
+from lanemap.db.isa.shared import BOX_MODES, BoundingBox, Tile, pattern
 from lanemap.db.layout.fragment import Fragment, Source
 from lanemap.db.layout.shared import Swizzle, places, shared, stated, swizzle
 from lanemap.db.layout.structure import check
@@ -148,7 +148,7 @@ def test_qualifiers_name_a_mode_in_any_case():
     assert [pattern(text) for text in ("128b.k", "NONE.mn", "96B.K", "x4", None)] == [
         *(("128B", "K"), ("none", "MN"), None, None, None)
     ]
-    assert patterns(8) == ["none.K", "32B.K", "64B.K", "128B.K"]
+    assert INSTRUCTIONS["wgmma"].patterns(8) == ["none.K", "32B.K", "64B.K", "128B.K"]
 
 
 def test_a_fragment_in_memory_is_held_by_one_thread_and_may_have_gaps():
@@ -205,7 +205,7 @@ def test_a_family_is_what_each_member_is_by_itself():
     """The catalogue evaluates a member alone, too; every N of a few families."""
     families = [fragment for fragment in catalogue.document("ptx-isa-9.4+errata").fragments if fragment.members]
     assert len(families) > 100
-    assert {len(family.members) for family in families} == {31, 17, 30}
+    assert {len(family.members) for family in families} == {31, 17, 30, 63, 35}
     for family in families[::20]:
         assert [one.shape for one in family.every] == [*family.members, family.shape]
         for one in family.every:
