@@ -6,8 +6,8 @@ import pytest
 from lanemap.capture import shared, values
 from lanemap.capture.device import Bench, Contradiction, Output
 from lanemap.capture.kernels import POISON, module_text
-from lanemap.db.isa.instructions import tile
-from lanemap.db.isa.shared import Fields, patterns
+from lanemap.db.isa.instructions import INSTRUCTIONS, tile
+from lanemap.db.isa.shared import Fields
 from lanemap.db.layout.shared import places
 from lanemap.db.layout.shared import shared as expected
 
@@ -74,7 +74,8 @@ def test_the_layout_in_memory_comes_out(form):
     device = SharedMemory(form)
     measured = shared.measure_shared(Bench(device, form), device.d)
     kinds = {(fragment.role, fragment.qualifiers) for fragment in measured}
-    stated = [name for name in patterns(values.memory_bits(form)) if not (form.sparse and name == "32B.K")]
+    stated = form.instruction.patterns(values.memory_bits(form))
+    stated = [name for name in stated if not (form.sparse and name == "32B.K")]
     assert {(role, name) for role in shared.roles(form) for name in stated} <= kinds
     for fragment in measured:
         bits = memory(*fragment.tile)[0]
@@ -93,7 +94,7 @@ F16 = form_of("wgmma", "m64n64k16", "f16", "f16", "f32")
 
 @pytest.mark.parametrize("base", [0, 3])
 @pytest.mark.parametrize("start", [0, 16, 1024 + 128])
-@pytest.mark.parametrize("qualifiers", patterns(16))
+@pytest.mark.parametrize("qualifiers", INSTRUCTIONS["wgmma"].patterns(16))
 def test_a_descriptor_is_read_field_by_field(qualifiers, start, base):
     device = SharedMemory(F16)
     mode, major = qualifiers.split(".")

@@ -12,13 +12,14 @@ REGISTERS = {
     "16x128b": [2, 4, 8, 16, 32, 64, 128],
     "16x256b": [4, 8, 16, 32, 64, 128],
 }
+MOVES = ("tcgen05.ld", "tcgen05.st")
 SECTIONS = ["32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"]
 
 
 def test_every_shape_and_count_has_the_registers_of_the_table(sources):
     for name, source in sources.items():
         *_, chapter, higher = NUMBERED[name.removesuffix("+errata").removeprefix("ptx-isa-")]
-        moves = [fragment for fragment in source.fragments if fragment.instruction.startswith("tcgen05.")]
+        moves = [fragment for fragment in source.fragments if fragment.instruction.startswith(MOVES)]
         found = [fragment for fragment in moves if "spcompress" not in fragment.instruction]
         assert {
             (*fragment.key[:4], fragment.qualifiers): (fragment.registers, fragment.slots) for fragment in found
@@ -47,7 +48,7 @@ def test_every_shape_and_count_has_the_registers_of_the_table(sources):
 def test_all_that_a_warp_loads_fills_its_registers(sources):
     """The lanes of the shape, and its bits in each as often as it is repeated; half of each column if packed."""
     for fragment in next(iter(sources.values())).fragments:
-        if not fragment.instruction.startswith("tcgen05.") or fragment.role not in ("r", "cdata"):
+        if not fragment.instruction.startswith(MOVES) or fragment.role not in ("r", "cdata"):
             continue
         lanes, bits, twice = re.fullmatch(r"(\d+)x(\d+)b(x2)?", fragment.shape).groups()
         count = int(re.match(r"x(\d+)", fragment.qualifiers)[1])
