@@ -173,19 +173,19 @@ def test_a_hint_is_what_was_meant_or_there_is_none(refused, command, hint):
 @pytest.mark.parametrize(
     "command",
     [
-        *("find tcgen05.cp", "find tcgen05.mma f16 A", "find UTCHMMA A", "show tcgen05.cp", "draw tcgen05.cp A"),
+        *("find tcgen05.cp", "find tcgen05.cp f16 A", "find UTCHMMA A", "show tcgen05.cp", "draw tcgen05.cp A"),
         *(
             "chain tcgen05.cp D m16n8k16 f16 A",
-            "chain m16n8k16 f32 D tcgen05.mma f16 A",
+            "chain m16n8k16 f32 D tcgen05.cp f16 A",
         ),
         *(
-            "decode tcgen05.mma f16",
+            "decode tcgen05.cp f16",
             "export tcgen05.cp",
             "list --instruction tcgen05.cp",
             "find cp.async",
             "find dp4a",
         ),
-        *("tcgen05.mma f16 A", "find tcgen05.mma.cta_group::1.kind::f16"),
+        *("tcgen05.cp f16 A", "find tcgen05.mma.cta_group::1.kind::f16"),
     ],
 )
 def test_what_is_not_covered_is_said_before_anything_is_asked(refused, command):
