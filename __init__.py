@@ -52,10 +52,11 @@ from typing import IO, TYPE_CHECKING, Any, Unpack
 
 from .db import lookup
 from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
-from .db.isa import names
+from .db.isa import arguments
+from .db.isa.arguments import expect_names, one_or_several, text, whole, word
+from .db.isa.arguments import select as forms
 from .db.isa.instructions import Key
-from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Tiles, Which, one_or_several, text, whole, word
-from .db.isa.names import select as forms
+from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Tiles, Which, matrix_move
 from .db.isa.tiling import Tiling
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
 from .db.layout.tile import tiled
@@ -222,7 +223,7 @@ class Database:
         A column finds every element that can stand for it, also those of a sparse window around it. The columns are
         those of the table ``layout``. See ``Where`` for what may be named.
         """
-        names.expect_names(where, Where.__annotations__)
+        expect_names(where, Where.__annotations__)
         which: dict[str, Any] = {**where}
         place = {name: which.pop(name) for name in Place.__annotations__ if name in which}
 
@@ -418,7 +419,7 @@ class Database:
         from .db.compare import crosscheck
         from .db.render import report
 
-        names.expect_names(tiles, Tiles.__annotations__)
+        expect_names(tiles, Tiles.__annotations__)
         queries = [Query(shape, type_, role, instruction) for type_ in one_or_several(type) or [None]]
         best = right is None or (isinstance(right, str) and right.lower() == DEFAULT_SOURCE)
         with self.reader.snapshot():
@@ -578,7 +579,7 @@ class Database:
         from .db.flow.chain import Chains, chain, operand, relabelled
         from .db.flow.recipe import MAJORS, recipes
 
-        names.expect_names(tiles, Tiles.__annotations__)
+        expect_names(tiles, Tiles.__annotations__)
         if through is not None:
             no = {"relabel": relabel, "major": major, "count": count != 1, "pitch": pitch, "swizzle": swizzle, **tiles}
             if others := [name for name, given in no.items() if given]:
@@ -586,7 +587,7 @@ class Database:
             return self._through(_query(first), _query(second or ""), word("through", through) or "", transpose)
         start, goal = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
         alone = goal.shape is None
-        if not alone and (moved := names.matrix_move(start, goal)):
+        if not alone and (moved := matrix_move(start, goal)):
             if transpose or relabel:
                 words = "transpose and relabel are for a D and an A or B: say of what major the tile in memory is"
                 raise LanemapError(words, "major")
@@ -770,7 +771,7 @@ class Database:
         from .db.render.picture.grid import View
 
         query = Query.of(shape, type, role, **which)
-        coloured = tuple(names.whole("lane", lane) or 0 for lane in one_or_several(lanes))
+        coloured = tuple(arguments.whole("lane", lane) or 0 for lane in one_or_several(lanes))
         view = View(coloured, values and text("values", values), ptx, whole or query.tile is not None, title)
         sides = None if diff is None else [text("source", name) for name in one_or_several(diff)]
         return draw(self.reader, query, view, f"Drawn by lanemap {__version__}", accumulator, sides)
@@ -1255,7 +1256,7 @@ def _sparse(operand: Query | str, selector: int | None, source: str | None) -> Q
 
 
 def _parsed(operand: Query | str, **which: Unpack[Which]) -> Query:
-    names.expect_names(which, Which.__annotations__)
+    expect_names(which, Which.__annotations__)
     if isinstance(operand, str):
         return Query.parse(operand, **which)
     if not isinstance(operand, Query):

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ..db.isa.arguments import select
 from ..db.isa.forms import Form
 from ..db.isa.instructions import Key
-from ..db.isa.names import select
 from ..db.layout.fragment import Fragment, Source, merge
 from .processes import Processes
 

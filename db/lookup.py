@@ -15,8 +15,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, cast
 
 from .errors import AbsentError, LanemapError, NoRowsError, OutsideError
+from .isa.arguments import text, whole
 from .isa.instructions import INSTRUCTIONS, WORD, Key, instruction
-from .isa.names import DEFAULT_SOURCE, Which, accumulators, text, whole
+from .isa.names import DEFAULT_SOURCE, Which, accumulators
 from .isa.names import Query as Query
 from .isa.tiling import Tiling
 from .isa.types import plain, same_name, type_name

@@ -14,9 +14,10 @@ from .. import lookup
 from ..errors import AbsentError
 from ..isa.forms import Form, forms
 from ..isa.instructions import INSTRUCTIONS, PRODUCT_ROLES, ROLES, Key, instruction
-from ..isa.names import Query, types_named
-from ..isa.names import scaled as has_scales
-from ..isa.spelling import atom, opcode_name
+from ..isa.names import Query
+from ..isa.spelling import atom, opcode
+from ..isa.types import scaled as has_scales
+from ..isa.types import types_named
 from ..layout.fragment import Fragment
 from ..rows import Rows, Tabular
 from ..store.reader import Reader
@@ -69,7 +70,7 @@ class Product(NamedTuple):
         forms = [form for form in self.forms if form.instruction.register_roles]
         called = [form.mnemonic for form in forms]
         for form in forms:
-            called += filter(None, (opcode_name(form), atom(form)))
+            called += filter(None, (opcode(form), atom(form)))
         return list(dict.fromkeys(called))
 
     @property

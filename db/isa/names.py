@@ -6,24 +6,19 @@ a role, and need no form for it.
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import LanemapError
 from ..text import grouped
-from . import data
+from .arguments import expect_names, text, whole, word
 from .instructions import INSTRUCTIONS, ROLES, Key, instruction, majors
 from .shared import pattern
-from .types import SCALE_TYPES, is_shape, plain, same_name, shape_name, type_bits, type_name
-from .types import scaled as scaled
-from .types import types_named as types_named
+from .types import SCALE_TYPES, is_shape, plain, same_name, shape_name, type_bits, type_name, types_named
 from .vendors import VENDORS
 
 if TYPE_CHECKING:
@@ -36,8 +31,6 @@ DEFAULT_SOURCE, EVERY_SOURCE = "best", "all"
 _KINDS = {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers", "memory"}
 _SCALE = re.compile(r"ue8m0|ue4m3|(?:scale_vec|byte_id|thread_id)::\w+")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
-#: How many characters a name has at most: a line of a kernel names hundreds of registers.
-_LONGEST = 4000
 _ROLES = {role.lower(): role for role in ROLES}
 _VENDORS = [name for name in VENDORS if name]
 
@@ -437,26 +430,6 @@ def accumulators(instruction: str | None, shape: str, a: str, vendor: str | None
     return tuple(sorted(types, key=type_bits, reverse=True))
 
 
-def expect_names(names: Iterable[str], known: Collection[str]) -> None:
-    """Refuse a keyword that a look-up does not take.
-
-    Raises:
-        LanemapError: there is one; says which is meant.
-    """
-    for name in names:
-        if name not in known:
-            from difflib import get_close_matches
-
-            near = " or ".join(map(repr, get_close_matches(name, known, 1) or known))
-            raise LanemapError(f"there is no argument {name!r}: did you mean {near}?")
-
-
-def one_or_several(argument: Any) -> list[Any]:
-    """What is given, in order; nothing of None."""
-    items = argument if isinstance(argument, Iterable) and not isinstance(argument, str) else [argument]
-    return [item for item in items if item is not None]
-
-
 def is_role(token: object) -> bool:
     """Whether a token names a role of some instruction, in any case."""
     return isinstance(token, str) and token.lower() in _ROLES
@@ -510,61 +483,3 @@ def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
 def _unquoted(tokens: Sequence[str]) -> list[str]:
     """The tokens one by one, also where several were quoted together. Code in PTX or C++ stays in one piece."""
     return [part for token in tokens for part in (token.split() if _PLAIN.fullmatch(token) else [token])]
-
-
-def whole(name: str, number: object) -> int | None:
-    """A number out of a request, as one that every database driver takes; frames and arrays hold others.
-
-    Raises:
-        LanemapError: it is no whole number; ``name`` says which.
-    """
-    if number is None:
-        return None
-    if not isinstance(number, bool):
-        with suppress(TypeError):
-            return operator.index(number)  # type: ignore[arg-type]
-    raise LanemapError(f"{name} {number!r} is not a whole number: write it like 1")
-
-
-def text(name: str, value: object) -> str:
-    """A token out of a request, without the spaces around it.
-
-    Raises:
-        LanemapError: it is not text, or longer than any name; ``name`` says which.
-    """
-    if not isinstance(value, str):
-        raise LanemapError(f"{name} {value!r} is not text: write it like {data('words')['examples'][name]!r}")
-    if len(value) > _LONGEST:
-        raise LanemapError(f"{name} has {len(value)} characters: a name has at most {_LONGEST}, also in a line of code")
-    return value.strip()
-
-
-def word(name: str, value: object) -> str | None:
-    """The same in small letters and without a leading dot, as PTX's tokens are in the database."""
-    return None if value is None else plain(text(name, value))
-
-
-def select(pattern: str | None = None, shape: str | None = None, type: str | Sequence[str] | None = None) -> list[Form]:
-    """The forms that a capture can measure and that match.
-
-    Args:
-        pattern: an instruction, or a pattern of whole mnemonics such as ``*.b1.*``.
-        shape: as in ``m16n8k16``.
-        type: of A, or of what is moved, by any of its names; one or several.
-
-    Raises:
-        LanemapError: none matches, or none has one of the types.
-    """
-    from .forms import forms
-
-    selected = [form for form in forms(shape=word("shape", shape)) if form.captured]
-    if pattern is not None:
-        selected = [form for form in selected if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
-    having = {form.a for form in selected}
-    types = {type_: type_name(type_)[0] for type_ in one_or_several(type)}
-    lacking = next((option for option, name in types.items() if name not in having), None)
-    if lacking is not None or not selected:
-        request = {"instruction": pattern, "shape": shape, "type": lacking}
-        named = " ".join(f"{name} {value!r}" for name, value in request.items() if value is not None)
-        raise LanemapError(f"no instruction matches {named}: lanemap capture --list says what there is")
-    return [form for form in selected if not types or form.a in types.values()]

@@ -1,20 +1,22 @@
-"""Names of instructions in any text, taken apart into tokens: mnemonics of PTX, opcodes of SASS, atoms of CuTe.
+"""Names of instructions in any text: those in one piece, such as opcodes of SASS, are matched with spellings of forms.
 
-A mnemonic (9.7.16, 9.7.17) may stand alone or as in a kernel: with operands, quotes and line breaks.
+A mnemonic (9.7.16, 9.7.17) may stand alone or as in a kernel: with operands, quotes and line breaks, its tokens in any
+order. The tokens that forms have in common are what a name says.
 """
 
 import re
-from collections.abc import Mapping
-from functools import cache
 
 from ..errors import LanemapError
-from . import data, spelling
+from . import by_word, spelling
 from .instructions import INSTRUCTIONS
 from .spelling import Tokens, cased, kind_of
 from .types import is_shape, known_type, shape_name, types_named
 from .vendors import UNKNOWN, VENDORS, vendor_of
 
 _LAST_ID = 3
+
+#: Why each instruction that is not covered has no layouts, by its name.
+_REASONS = by_word("uncovered")
 
 _HEADS = "|".join({re.escape(name.partition(".")[0]) for name, row in INSTRUCTIONS.items() if row.register_roles})
 #: Of these no mnemonic says which operand is meant: it stands in a tensor map.
@@ -137,9 +139,9 @@ def _of_name(name: str) -> Tokens | None:
     """A name in one piece, and what the forms that are spelt so have in common; None where it may be of an import."""
     request = {name: "spelling"} | {shape_name(shape): "shape" for shape in re.findall(r"\d+x\d+x\d+", name)[:1]}
     forms = spelling.candidates(request)
-    if not forms and vendor_of(name) is not UNKNOWN:
-        return None
     if not forms:
+        if vendor_of(name) is not UNKNOWN:
+            return None
         from .not_found import no_spelling
 
         raise LanemapError(uncovered(name) or no_spelling(name))
@@ -157,18 +159,11 @@ def uncovered(text: str) -> str | None:
     >>> uncovered("fma.rn.f32 %f1, %f2, %f3, %f4;")
     'fma.rn.f32 is not covered: each thread has values of its own, and no matrix is spread over lanes'
     """
-    reasons = _reasons()
     for name in _WORDS.findall(text):
         atom = re.match(r"sm\d+_", name.lower())
         tokens = ["sm", *name.lower()[atom.end() :].split("_")] if atom else name.lower().split(".")
         whole = (len(tokens) > 1 or name == text.strip()) and tokens[1:2] != ["matrix"]  # ld.matrix is ldmatrix
         heads = [".".join(tokens[:count]) for count in (1, 2, 3)]
-        if reason := next((reasons[head] for head in heads if whole and head in reasons), None):
+        if reason := next((_REASONS[head] for head in heads if whole and head in _REASONS), None):
             return f"{name} is not covered: {reason}"
     return None
-
-
-@cache
-def _reasons() -> Mapping[str, str]:
-    """Why each instruction that is not covered has no layouts, by its name."""
-    return {name: reason for reason, names in data("uncovered").items() for name in names}

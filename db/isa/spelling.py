@@ -18,18 +18,7 @@ Tokens = Mapping[str, str]
 
 #: The kinds of tokens that are neither instructions nor types.
 KINDS = by_word("kinds")
-_PATTERNS = {
-    "shape": SHAPE,
-    "kind": r"kind::\w+",
-    "scale_vec": r"scale_vec::[0-9]x",
-    "qualifiers": r"x[0-9]+",
-    "role": "[a-d]",
-}
-_PATTERNS |= {
-    "byte_id": r"byte_id::[0-9]+",
-    "thread_id": r"thread_id::[0-9]+",
-    "memory": r"none|(32|64|128)b|atom(32|64)|flip8|k|mn",
-}
+_PATTERNS = {"shape": SHAPE} | data("words")["patterns"]
 
 #: Kinds of tokens that tell forms of the same types apart, and of tokens that tell no layouts apart.
 MODIFIERS = "kind scale_vec scale_type block_scale operation popc packed reduction absolute nan factor".split()
@@ -114,17 +103,22 @@ def tokens(form: Form) -> Tokens:
 
 
 @cache
-def opcode(form: Form) -> tuple[str, ...]:
-    """The tokens of the opcode that a form is assembled to, in capitals; none where it is assembled to several."""
+def opcode(form: Form) -> str:
+    """The opcode that a form is assembled to, as the disassembler writes it; nothing where it is assembled to several.
+
+    >>> from .forms import forms
+    >>> opcode(forms("wgmma", "m64n8k16", "bf16")[0])
+    'HGMMA.64x8x16.F32.BF16'
+    """
     head = form.instruction.opcode
     if not head:
-        return ()
+        return ""
     if form.role:
         return _move_opcode(form, head)
     narrow = form.a == "e2m1" and form.operand("A").slot_bits < type_bits(form.a)
     letter = "O" if narrow else TYPES[form.a].letter
-    sizes = "".join(re.findall(r"\d", form.shape))
-    parts = [f"{letter}{head}", *["SF"] * (form.scale is not None), *["SP"] * form.sparse, sizes]
+    cross = "x" if head == "GMMA" or (letter == "D" and form.shape != "m8n8k4") else ""
+    parts = [*["SF"] * (form.scale is not None), *["SP"] * form.sparse, cross.join(re.findall(r"\d+", form.shape))]
     if letter in "HQO":
         parts += [form.d, form.c] if form.computations > 1 else [form.d]
     if letter in "IQO":
@@ -135,31 +129,23 @@ def opcode(form: Form) -> tuple[str, ...]:
         parts += form.suffix.split(".")[1:]
     if form.scale is not None:
         parts += [form.suffix[1:].replace("ue8m0", "e8"), *["4x"] * ("::4X" in form.kind)]
-    return tuple(token.upper() for token in parts)
+    return ".".join([letter + head, *(part if cross and "x" in part else part.upper() for part in parts)])
 
 
-def _move_opcode(form: Form, head: str) -> tuple[str, ...]:
+def _move_opcode(form: Form, head: str) -> str:
     count, *others = str(form.qualifiers).split(".")
     number = count.removeprefix("x") if count[0] == "x" else ""
     if form.shape in _MATRICES:
         transposed = "T" * ("trans" in str(form.qualifiers))
         if form.a + form.packed not in _ELEMENTS:
-            return ()
+            return ""
         parts = [head, _ELEMENTS[form.a + form.packed], f"M{transposed}{_MATRICES[form.shape]}", number]
     elif others or form.shape.endswith("x2"):
-        return ()
+        return ""
     else:
         lanes, bits = form.shape.removesuffix("b").split("x")
         parts = [head, "" if lanes == "32" else f"{lanes}DP{bits}BIT", f"X{number}"]
-    return tuple(token for token in parts if token not in ("", "1", "X1"))
-
-
-def opcode_name(form: Form) -> str:
-    """The opcode as the disassembler writes it: with an x between the numbers of GMMA and of most DMMA."""
-    parts = opcode(form)
-    crosses = parts and not form.role and (parts[0].endswith("GMMA") or (parts[0] == "DMMA" and form.shape != "m8n8k4"))
-    sizes = re.findall(r"\d+", form.shape)
-    return ".".join("x".join(sizes) if crosses and token == "".join(sizes) else token for token in parts)
+    return ".".join(token for token in parts if token not in ("", "1", "X1"))
 
 
 def atom(form: Form) -> str:
@@ -208,7 +194,7 @@ def _move_atom(form: Form, head: str) -> str:
 def spelt(form: Form, like: str = "_") -> list[str]:
     """How a form is written in one piece, like another name: with underscores, or as an opcode."""
     if "_" not in like:
-        return [opcode_name(form)]
+        return [opcode(form)]
     row = form.instruction
     own = [] if "." in (row.move_spelling or row.spelling) else [form.mnemonic]
     return [atom(form).rpartition("::")[2], *own, *map(form.written, row.others)]

@@ -20,7 +20,7 @@ from ..errors import AbsentError, LanemapError, UnavailableError, validated
 from ..isa.forms import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
-from ..isa.spelling import atom, opcode_name
+from ..isa.spelling import atom, opcode
 from ..layout.fragment import Citation, Element, Fragment, Source, check_names
 from ..layout.structure import check, expected
 from . import schema
@@ -296,7 +296,7 @@ def _write_forms(connection: sa.Connection) -> None:
     rows: list[tuple[Any, ...]] = []
     operands: list[tuple[Any, ...]] = []
     for form in forms():
-        spelled = opcode_name(form) or None, atom(form) or None
+        spelled = opcode(form) or None, atom(form) or None
         version = ".".join(map(str, form.version)) or None
         rows.append((form.mnemonic, form.name, form.shape, *spelled, form.listed, version))
         keys = [form.key(role) for role in form.types if role in form.instruction.register_roles]

@@ -127,7 +127,7 @@ def test_what_the_assembler_makes_of_a_form_is_read_as_that_form(target, tmp_pat
         assert opcodes, form
         for line in opcodes:
             named = next(token for token, kind in parse(line).items() if kind == "spelling")
-            assert words(named) == words(".".join(opcode(form)))
+            assert words(named) == words(opcode(form))
             assert all(Query(line).type_named(role) == form.types[role] for role in "ABCD"), line
             # An opcode does not tell .kind::f8f6f4 from its absence, which no layout depends on.
             found = Query(line).forms
