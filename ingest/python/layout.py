@@ -44,16 +44,17 @@ def named(claim: Claim, type_: str) -> Key:
 
 
 def size(claim: Claim, type_: str) -> Operand:
-    """The registers of the operand of a claim.
+    """The registers of the operand of a claim, or the words of one in shared memory.
 
     Raises:
-        LanemapError: the elements do not fill them.
+        LanemapError: the elements do not fill the registers.
     """
     key = named(claim, type_)
     of = table.operand(key)
     cells = table.computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
     stored = cells // 2 if claim.role == "A" and table.instruction(claim.instruction).sparse else cells
-    if claim.role not in table.PARTIAL_ROLES and of.size != stored * table.copies(*key[:4]):
+    partial = claim.role in table.PARTIAL_ROLES or table.tile(key) or table.box(key)
+    if not partial and of.size != stored * table.copies(*key[:4]):
         raise LanemapError(f"{key} does not fill the registers of {of.threads} threads: correct the shape")
     return of
 

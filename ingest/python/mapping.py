@@ -35,7 +35,8 @@ class Claim(_Known, frozen=True):
         axes: what the entry's pair counts: ``nk`` is (n, k). Default: the rows and columns of the operand.
         major: of A and B, where both exist.
         selector: of the metadata E.
-        qualifiers: what else in the instruction's name changes the layout, such as ``x4`` of ``tcgen05.ld``.
+        qualifiers: what else in the instruction's name changes the layout, such as ``x4`` of ``tcgen05.ld``, or how it
+            lies in shared memory, such as ``128B.K``: its one lane is 0, and values are its elements from the start.
         origin: the cell of the entry's tile, in its own axes, where the operand begins.
         first: the value of a thread that is the operand's first.
         thread: the thread that is the operand's lane 0.

@@ -14,23 +14,27 @@ from lanemap.db.isa.shared import MODES
 TYPES = {"f16": (16, 16), "tf32": (32, 8), "e4m3": (8, 32)}
 
 
-def read(type_, mode, major, rows, depth):
+def read(type_, mode, major, rows, depth, name="wgmma"):
     """The bit at which each element of a tile of B is read."""
-    k = TYPES[type_][1]
-    return lanemap.Database.descriptor(f"m64n8k{k} {type_} B {mode}.{major}", f"n{rows}k{depth}").read
+    k, n = TYPES[type_][1], 16 if major == "MN" else 8
+    return lanemap.Database.descriptor(f"{name} m64n{n}k{k} {type_} B {mode}.{major}", f"n{rows}k{depth}").read
 
 
-def cases():
+def cases(widths=(16,)):
+    """Of these widths the lines may run along N, too."""
     for (type_, (bits, k)), mode, major in product(TYPES.items(), MODES, ("K", "MN")):
-        if major == "K" or bits == 16:
+        if major == "K" or bits in widths:
             line = MODES[mode] * 8 // bits
             yield type_, bits, mode, major, line, max(k, line) if major == "K" else k
 
 
 @pytest.mark.skipif(not find_spec("cutlass_library"), reason="nvidia-cutlass is not installed")
-@pytest.mark.parametrize(("type_", "bits", "mode", "major", "line", "depth"), [*cases()])
+@pytest.mark.parametrize(("type_", "bits", "mode", "major", "line", "depth"), [*cases((8, 16))])
 def test_atoms_of_cute_are_what_a_descriptor_reads(type_, bits, mode, major, line, depth):
-    """As its header has them, in bits: put one after the other, first along K, as Lanemap's tiles are."""
+    """As its header has them, in bits: put one after the other, first along K, as Lanemap's tiles are.
+
+    Those of UMMA are the same by name, and of 8 bits they run along N, too.
+    """
     folder = Path(find_spec("cutlass_library").submodule_search_locations[0])
     text = (folder / "source/include/cute/atom/mma_traits_sm90_gmma.hpp").read_text()
     name = f"Layout_{major}_{'INTER' if mode == 'none' else f'SW{mode[:-1]}'}_Atom_Bits"
@@ -38,7 +42,11 @@ def test_atoms_of_cute_are_what_a_descriptor_reads(type_, bits, mode, major, lin
     count, first, shift, *extents = map(int, re.findall(r"(?<=[<,_ ])\d+(?=[,>])", found))
     (outer, inner), strides = extents[:2], extents[2:]
     rows = 16 if major == "K" else 2 * line
-    right = read(type_, mode, major, rows, depth)
+    later = (folder / "source/include/cute/atom/mma_traits_sm100.hpp").read_text()
+    assert f"using cute::GMMA::{name.removesuffix('_Bits')};" in later
+    right = read(type_, mode, major, rows, depth, "tcgen05.mma")
+    if major == "K" or bits == 16:
+        assert np.array_equal(right, read(type_, mode, major, rows, depth))
     size, deep = outer * inner, depth * bits if major == "K" else depth
     for mn, k in np.ndindex(right.shape):
         at = (mn, k * bits) if major == "K" else (mn * bits, k)
@@ -71,6 +79,29 @@ def test_shared_layouts_of_triton_are_what_a_descriptor_reads(type_, bits, mode,
     for offset in range(rows * deep):
         cell = np.bitwise_xor.reduce([basis for bit, basis in enumerate(bases) if offset >> bit & 1] + [[0, 0]])
         assert right[*cell] == offset * bits
+
+
+@pytest.mark.parametrize(("type_", "bits", "mode", "major", "line", "depth"), [*cases()])
+def test_shared_layouts_of_tvm_are_what_a_descriptor_reads(type_, bits, mode, major, line, depth):
+    """``mma_shared_layout`` of a tile that is one line wide, and without a swizzle of eight rows."""
+    utilities = pytest.importorskip("tvm.backend.cuda.tile_primitive.tma_utils")
+    if mode == "none" and major == "MN":
+        pytest.skip("without a swizzle its rows run along K")
+    named = {"f16": "float16", "tf32": "float32", "e4m3": "float8_e4m3fn"}[type_]
+    lines = 8 if mode == "none" else 16
+    along = max(depth, line) if major == "K" else line
+    layout = utilities.mma_shared_layout(named, [*MODES].index(mode), [lines, along])
+    right = read(type_, mode, major, *((lines, along) if major == "K" else (along, lines)))
+    for at, inner in np.ndindex(lines, along):
+        offset = int(layout.apply(at, inner, shape=[lines, along])["m"])
+        assert right[(at, inner) if major == "K" else (inner, at)] == offset * bits
+
+
+def test_wider_tiles_of_tvm_have_their_second_line_behind_all_rows():
+    utilities = pytest.importorskip("tvm.backend.cuda.tile_primitive.tma_utils")
+    layout = utilities.mma_shared_layout("float16", [*MODES].index("64B"), [16, 64])
+    assert int(layout.apply(0, 32, shape=[16, 64])["m"]) * 2 == 16 * 64
+    assert read("f16", "64B", "K", 16, 64)[0, 32] // 8 == 8 * 64
 
 
 @pytest.mark.parametrize("mode", ["32B", "64B", "128B"])

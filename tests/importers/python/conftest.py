@@ -44,6 +44,9 @@ LIBRARY = """
     def offset(lane, stride):
         return lane % 8 * stride + lane // 8 * 8
 
+    def swizzled(n, k):  # rows of 128 bytes
+        return n * 64 + (k // 8 ^ n % 8) * 8 + k % 8
+
     def askew(lane):
         return lane % 16, lane // 16 * 8 + (lane == 3) * 4
 

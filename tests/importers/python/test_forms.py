@@ -5,6 +5,7 @@ import pytest
 
 from lanemap import LanemapError
 from lanemap.db.layout.structure import check
+from lanemap.ingest import catalogue
 
 A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
 
@@ -40,6 +41,20 @@ def test_axes_turn_the_pair(imported, right, form):
         found.source.fragments for found in imported(f'name = "turned"\nform = "place"\nclaims = [{turned}]')
     ]
     assert right(found)
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [("128B", True), ("64B", False)])
+def test_a_function_to_an_offset_in_shared_memory_is_an_operand_there(imported, mode, verdict):
+    """As long as the claim says the right mode."""
+    for name, shape in (("wgmma", "m64n32k16"), ("tcgen05.mma", "m128n32k16")):
+        operand = f'instruction = "{name}", shape = "{shape}", types = "f16", role = "B", axes = "nk"'
+        claim = f'{{ {operand}, qualifiers = "{mode}.K" }}'
+        entry = f'name = "swizzled"\nform = "cell"\nstride = 65536\nclaims = [{claim}]'
+        (found,) = imported(entry)
+        (fragment,) = found.source.fragments
+        key = fragment.key
+        assert str(key) == f"B of {name} {shape} f16 {mode}.K"
+        assert fragment.same_layout(catalogue.documented()[key]) == verdict
 
 
 def test_one_claim_for_several_types_and_roles(imported, right):
