@@ -59,8 +59,8 @@ def no_spelling(name: str) -> str:
         return f"there is no {name}: {_shapes(shape_name(size[0]), [every[its] for its in nearest])}"
     if asked.isdisjoint(words(nearest[0])):
         return f"{name} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"
-    nearest = nearest if len(nearest) <= _FEW else get_close_matches(name, nearest, 2, 0)
-    return f"there is no {name}: did you mean {either(nearest)}?"
+    few = nearest if len(nearest) <= _FEW else get_close_matches(name, nearest, 2, 0)
+    return f"there is no {name}: did you mean {either(few)}?"
 
 
 def _instead(token: str, asked: Tokens, forms: Sequence[Form]) -> str:

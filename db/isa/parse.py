@@ -25,10 +25,10 @@ _HEAD = re.compile(rf"(?<![\w:.%])(?:(?:{_HEADS})(?![\w:])|(?:{_NAMES})(?![\w:.]
 _OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
 _SEPARATOR = re.compile(r"[\s.]+")
 
-#: A name in one piece: spaces may stand before the numbers and types of an opcode, and template arguments behind it.
+#: A name in one piece: people write spaces before the numbers and types of an opcode, which has no underscore.
 _NAME = re.compile(
-    rf"(?<![\w.])#?(?:{'|'.join(vendor.names for vendor in VENDORS.values() if vendor.names)})\w*"
-    r"(?:(?:\.|\s+(?=\d{3}|\d+x|[bt]?f\d|[sue]\d))\w+)*(?![\w.])(?:\s*<[^<>]*>)?",
+    rf"(?<![\w.])#?(?=(?P<underscore>[\w.]*_)?)(?:{'|'.join(filter(None, (row.names for row in VENDORS.values())))})\w*"
+    r"(?(underscore)(?:\.\w+)*|(?:(?:\.|\s+(?=\d{3}|\d+x|[bt]?f\d|[sue]\d))\w+)*)(?![\w.])(?:\s*<[^<>]*>)?",
     re.IGNORECASE,
 )
 #: Words may begin with underscores, as those of compilers do.
@@ -45,7 +45,8 @@ def parse(text: str) -> Tokens | None:
         LanemapError: it is in one of them and wrong, or the instruction is not covered.
     """
     if (name := _NAME.search(text)) and (tokens := _of_name(name[0])):
-        return tokens
+        rest = text[name.end() :].lower()
+        return {**tokens, **_of_mnemonic(rest.split())} if re.fullmatch(r"\s+[\w\s.:]*\w\s*", rest) else tokens
     if mnemonic := find_mnemonic(text):
         return _of_mnemonic(mnemonic.split("."))
     if reason := uncovered(text):
@@ -95,8 +96,7 @@ def _of_mnemonic(tokens: list[str]) -> Tokens:
     while count and (".".join(tokens[:count]) not in INSTRUCTIONS or tokens[count - 1] == "sp"):
         count -= 1
     head, rest = ".".join(tokens[:count]), tokens[count:]
-    if not head and not is_shape(tokens[0]):
-        several = [name for name in INSTRUCTIONS if name.startswith(f"{tokens[0]}.")]
+    if not head and (several := [name for name in INSTRUCTIONS if name.startswith(f"{tokens[0]}.")]):
         raise LanemapError(uncovered(text) or f"there is no {text}: choose from {', '.join(several)}")
     kinds: list[tuple[str, str]] = []
     for token in rest:

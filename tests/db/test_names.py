@@ -450,6 +450,30 @@ def test_an_atom_of_cute_says_layouts_types_and_scales_in_an_order_of_its_own(at
     assert word in parse(atom)
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("HMMA.16816.F32 m16n8k8", "its shapes are m16n8k16"),
+        ("ldsm 16 m88 4", "'16' is neither"),
+        ("HMMA.16816.F32 foo", "'foo' is neither"),
+        ("SM80_16x8x16_F32F16F16F32_TN bf16", "A of m16n8k16 is f16"),
+        ("LDTM..X64", None),
+    ],
+)
+def test_no_word_behind_a_name_is_passed_over(name, why):
+    if why:
+        with pytest.raises(LanemapError, match=why):
+            Query(name).parameters()
+    else:
+        assert Query(name).token("instruction") == name.lower()
+
+
+def test_words_behind_a_name_in_one_piece_say_more_of_it():
+    encoding = "#ttg.nvidia_mma<{versionMajor = 3, instrShape = [16, 128, 16]}>"
+    assert [form.a for form in Query(f"{encoding} bf16").forms] == ["bf16"]
+    assert Query("SM80_16x8x16_F32F16F16F32_TN f16").forms == Query("HMMA.16816.F32 m16n8k16").forms
+
+
 def test_names_that_contradict_each_other_are_refused():
     for query in (
         Query("HMMA.16816.F32.BF16", instruction="mma.sp"),
