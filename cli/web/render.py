@@ -81,9 +81,8 @@ def layouts_css() -> str:
 
 def selection(key: Key, source: str | None) -> str:
     """The options of ``lanemap export`` that choose a fragment."""
-    options = {"shape": key.shape, "type": key.type, "role": key.role, "instruction": key.instruction}
-    options |= {"source": source} if source not in (None, DEFAULT_SOURCE) else {}
-    return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in options.items())
+    options = key._asdict() | {"source": None if source == DEFAULT_SOURCE else source}
+    return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in options.items() if value is not None)
 
 
 def describe(fragment: Fragment) -> str:

@@ -282,6 +282,8 @@ class Chains(Told, list[Chain]):
         plain = [entry for entry in found if not entry.order or relabel]
         still = Chains(self.end, plain, [] if relabel else [entry for entry in found if entry.order])
         advice = [f"{still.verdict}: name a second operand to see what moves"]
+        if self.end.tile:
+            advice = [f"{self.end} lies in shared memory: lanemap descriptor says how an instruction reads it"]
         if still:
             to_load = self.end.role in ("A", "B", "C")
             advice = [f"listed: {still.verdict}. Put ldmatrix first to see how to load it"] if to_load else []

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,11 +16,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import lanemap
-from lanemap import Key
+from lanemap import Key, Query
 from lanemap.cli.web import site as pages
 from lanemap.cli.web import views
 from lanemap.cli.web.links import Page, _file_name, page, page_of, site_links
 from lanemap.cli.web.pages import text
+from lanemap.cli.web.render import selection
 from lanemap.db.errors import LanemapError
 from lanemap.db.text import naturally
 
@@ -106,6 +108,14 @@ def test_a_page_names_what_shares_it(database):
         links = site_links(known, page_of(known, key), (), {})
         shown = text("operand", links, views.operand(views.Context(known, database, links, None), (key, None)))
         assert re.findall(r'<p class="remark">(The (?:same|first).*)</p>', shown) == said
+
+
+def test_the_command_of_a_page_selects_its_operand_alone(database):
+    of_kind = {key._replace(shape="", type=""): key for key in database.survey().fragments}
+    for key in of_kind.values():
+        words = shlex.split(selection(key, "all"))
+        asked = dict(zip([word.removeprefix("--") for word in words[::2]], words[1::2], strict=True))
+        assert {found.key for found in database.matching(Query(**asked | {"selector": key.selector}))} == {key}
 
 
 def test_what_takes_no_page_leads_to_the_one_that_says_it(site):

@@ -26,6 +26,9 @@ from .runs import Cells, Elements, Run, Spans, turned
 #: More columns of labels than this are too many to see at a glance. Where they repeat, they are drawn once.
 _WIDE = 16
 
+#: So many lines of what repeats are drawn at least, as a pattern is not seen in one.
+_LEAST = 8
+
 _VALUES = re.compile(r"T(\d{1,4}):\{([^{}]+)\}")
 _VALUE = re.compile(r"([a-z]+)(\d{1,4})(?:\.\.\1(\d{1,4}))?")
 
@@ -341,7 +344,7 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
     first, turn = sheets[0], turned if axis else list
     units = first.units if axis else 1
     tables = [turn(sheet.elements) for sheet in sheets]
-    repetition = runs.repeat(tables, first.fragment.group)
+    repetition = runs.repeat(tables, first.fragment.group, _LEAST)
     if repetition is None or repetition[0] % units:
         return sheets
     step, shifts = repetition

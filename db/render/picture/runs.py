@@ -164,17 +164,17 @@ def span_words(span: tuple[int, int]) -> str:
 Shift = tuple[int, int, int, int, int]
 
 
-def repeat(tables: Sequence[Elements], lanes: int = 1) -> tuple[int, list[Shift]] | None:
+def repeat(tables: Sequence[Elements], lanes: int = 1, least: int = 1) -> tuple[int, list[Shift]] | None:
     """After how many lines all tables, which have equally many, repeat, and the shift in each; None if they do not.
 
-    A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
+    These are at least so many. A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
     lines = len(tables[0])
     counts = [[len(cell) for line in table for cell in line] for table in tables]
     fields = [
         [*zip(*(element for line in table for cell in line for element in cell), strict=True)] for table in tables
     ]
-    for step in range(1, lines // 2 + 1):
+    for step in range(least, lines // 2 + 1):
         if lines % step == 0:
             both = zip(counts, fields, strict=True)
             shifts = [shift for each in both if (shift := _shift(*each, step * len(each[0]) // lines, lanes))]
