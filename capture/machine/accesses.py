@@ -51,7 +51,7 @@ def parts(accesses: Array) -> Parts:
 class Accesses:
     """The last write of each byte of a memory and, of some warps for each column, the first and the last of its reads.
 
-    It is the first since a byte was changed, or since all of a block have met.
+    It is the first since a write that knows of those before, or since all of a block have met.
     """
 
     def __init__(self, size: int, columns: int = 1) -> None:
@@ -68,7 +68,7 @@ class Accesses:
         reads[at[::-1].copy()] = np.where(stays, first, numbers)[::-1].copy()
         latest[at] = np.where(~stays & (last >= settled), last, numbers)
 
-    def note_writes(self, place: Array, numbers: Array, changed: Array) -> None:
-        """Note writes (n, bytes), before which all that was ``changed`` has been read."""
-        self.writer[place] = numbers
-        self.first[:, place[changed]] = self.last[:, place[changed]] = 0
+    @property
+    def reads(self) -> list[Array]:
+        """The reads of each byte that are noted."""
+        return [*self.first, *self.last]

@@ -16,6 +16,7 @@ from ...db.errors import LanemapError
 from ...db.isa.shared import BOX_MODES, BoundingBox
 from ...db.isa.types import TYPES, plain, type_name
 from ...db.layout.algebra import Array
+from ...db.text import counted
 from .. import values
 from .convert import narrow_values, to_narrow
 from .memory import MAP_SIZE, UNIT, Allocated, MappedTensor, map_bytes
@@ -276,7 +277,9 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
         arguments = [replace(argument, passed=argument.name not in mapped) for argument in arguments]
     passed = sum(argument.passed for argument in arguments)
     if passed > len(entry.parameters) or any(not each.pointer for each in entry.parameters[passed:]):
-        raise LanemapError(f"{passed} arguments are given: {_parameters(entry)}", "arg")
+        raise LanemapError(
+            f"{counted(passed, 'argument')} {'is' if passed == 1 else 'are'} given: {_parameters(entry)}", "arg"
+        )
     random, parameters, found = np.random.default_rng(seed), iter(entry.parameters), list[Argument]()
     first = 1
     for number, argument in enumerate(arguments):

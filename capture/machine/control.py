@@ -11,7 +11,7 @@ from ...db.layout.algebra import Array
 from ...db.text import counted
 from .launch import Step, Unknown
 from .memory import Memory
-from .ptx import Function, Name, Operand, Statement, Variable, Vector
+from .ptx import Function, Name, Number, Operand, Statement, Variable, Vector
 from .schedule import Machine
 from .values import ActiveThreads, Register
 
@@ -65,22 +65,65 @@ def _trap(machine: Machine, _: Statement, __: Function) -> Step:
 
 
 def _call(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """call of a function by its name: parameters are copied there, and results back when it returns."""
+    """call of a function by its name, or by its address."""
     operands = instruction.operands
     name = next(operand for operand in operands if isinstance(operand, Name))
     at = operands.index(name)
-    called = machine.functions.get(name.name)
-    if called is None:
-        raise Unknown(f"the function {name.name} is called and not defined")
-    if name.name in _called(machine, name.name, set()):
-        raise Unknown(f"the function {name.name} calls itself, and has no stack here")
     results, given = (
         [item for operand in part if isinstance(operand, Vector) for item in operand.items]
         for part in (operands[:at], operands[at + 1 :])
     )
+    if (function.name, name.name) in machine.registers:
+        return _call_by_address(machine, machine.registers[function.name, name.name], results, given, function)
+    if name.name == "__assertfail":
+        return _trap(machine, instruction, function)
+    if name.name == "vprintf":
+        return _print(machine, results, function)
+    return _call_by_name(machine, name.name, results, given, function)
+
+
+def _print(machine: Machine, results: list[Operand], function: Function) -> Step:
+    """printf, which prints nothing here and returns 0."""
+    printed = Variable("vprintf", ".reg", "b32", 4, 4)
+    zero, *to = (_holder(machine, each, printed, function) for each in (Number(0), *results))
+
+    def step(group: ActiveThreads) -> None:
+        for each in to:
+            each.put(*zero.get(), group)
+
+    return step
+
+
+def _call_by_address(
+    machine: Machine, address: Register, results: list[Operand], given: list[Operand], function: Function
+) -> Step:
+    """A call of functions whose addresses threads have in a register."""
+    names = {start: name for name, start in machine.entry_of.items() if not machine.functions[name].entry}
+
+    def step(group: ActiveThreads) -> None:
+        for start in np.unique(address.bits[group.mask]).tolist():
+            own = group.mask & (address.bits == start)
+            if start in names:
+                _call_by_name(machine, names[start], results, given, function)(ActiveThreads.of(own))
+            else:
+                machine.fault("bounds", np.flatnonzero(own), f"there is no function at {start:#x}")
+                machine.stop(own)
+
+    return step
+
+
+def _call_by_name(
+    machine: Machine, name: str, results: list[Operand], given: list[Operand], function: Function
+) -> Step:
+    """A call: parameters are copied to the function, and results back when it returns."""
+    called = machine.functions.get(name)
+    if called is None:
+        raise Unknown(f"the function {name} is called and not defined")
+    if called in machine.module.reached(called):
+        raise Unknown(f"the function {name} calls itself, and has no stack here")
     for what, own, those in (("takes", given, called.parameters), ("returns", results, called.returns)):
         if len(own) != len(those):
-            raise Unknown(f"{name.name} {what} {counted(len(those), 'value')}, not {len(own)}")
+            raise Unknown(f"{name} {what} {counted(len(those), 'value')}, not {len(own)}")
     inward = [
         (_holder(machine, each, variable, function), _holder(machine, Name(variable.name), variable, called))
         for each, variable in zip(given, called.parameters, strict=True)
@@ -102,16 +145,6 @@ def _call(machine: Machine, instruction: Statement, function: Function) -> Step:
             target.put(*source.get(), group)
 
     return step
-
-
-def _called(machine: Machine, name: str, known: set[str]) -> set[str]:
-    """The functions that a function calls, also through others."""
-    for statement in machine.functions[name].body if name in machine.functions else ():
-        if statement.parts[0] == "call":
-            for called in {each.name for each in statement.operands if isinstance(each, Name)} - known:
-                known.add(called)
-                _called(machine, called, known)
-    return known
 
 
 class _Local(NamedTuple):

@@ -144,6 +144,10 @@ _ATOMIC: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 
+#: Atomics that decide by what they find themselves: others may read the place plainly, as before a loop of cas.
+_COMPARES = ("cas", "min", "max")
+
+
 def _atomic(machine: Machine, instruction: Statement, function: Function) -> Step:
     """atom and red: threads that name one place take turns."""
     parts = instruction.parts
@@ -187,7 +191,8 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                     ]
                     memory.store(at, *combined(machine, operation, type_, old, news))
                     old_bits[chosen], old_held[chosen] = old.bits, held
-                machine.writes(memory, index, before, who, strong=True)
+                if operation not in _COMPARES:
+                    machine.writes(memory, index, before, who, strong=True)
             if returns:
                 result.put(old_bits, old_held if old_held.any() else None, group)
         machine.patience[group.mask] += 1

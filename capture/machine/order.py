@@ -138,18 +138,33 @@ class Order:
         there when that says so.
         """
         self._see(threads)
-        race, written = None, memory.writer[place]
-        for number, accesses in enumerate((written, *memory.first[:, place], *memory.last[:, place])):
-            late = self._late(memory, accesses, threads, by if number == 0 else OWN, strong=strong)
-            if race := self._race(late & changed, accesses, threads, by):
-                break
-        memory.note_writes(place, self._numbers(threads, by, strong=strong, mbarrier=mbarrier), changed)
+        written, reads = memory.writer[place], [slot[place] for slot in memory.reads]
+        race = self._race(self._late(memory, written, threads, by, strong=strong) & changed, written, threads, by)
+        for slot, accesses in zip(memory.reads, reads, strict=True):
+            late = self._late(memory, accesses, threads, strong=strong)
+            # Who knows of the write knows of the reads that it knows of, and of those of what it has changed.
+            slot[place] = np.where(late & ~changed, accesses, 0)
+            late = late & changed
+            if memory is not self.shared and late.any():
+                late &= ~self._together(reads, accesses, threads)
+            race = race or self._race(late, accesses, threads, by)
+        memory.writer[place] = self._numbers(threads, by, strong=strong, mbarrier=mbarrier)
         self.news[threads // WARP] |= by in (OWN, COPIES)
         if race is None and lost.any():
             stays = memory.writer[place]
             race = self._race(self._late(memory, stays, threads, strong=strong) & lost, stays, threads, by)
             race = race and race._replace(at_once=not race.by.startswith("block"))
         return race
+
+    def _together(self, reads: list[Array], accesses: Array, threads: Array) -> Array:
+        """Whether accesses are at once with one of the ``reads`` that the same thread has made which writes now.
+
+        So compilers load from global memory, for all threads, what one of them alone uses.
+        """
+        size, own = self.per_block * WARP, parts(self._numbers(threads, OWN)).who
+        mine = np.max([np.where(each.who == own, each.time, 0) for each in map(parts, reads)], axis=0)
+        _, time, who = parts(accesses)
+        return np.asarray((time == mine) & (who // size == own // size))
 
     def _numbers(self, threads: Array, by: int, *, strong: bool = False, mbarrier: int | None = None) -> Array:
         """Accesses of now as numbers."""

@@ -142,6 +142,8 @@ class _Reader:
             function = self._inside()
             self.label = self.scopes[-1].declare(first)
             function.labels[self.label] = len(self.pending)
+        elif first in (".callprototype", ".calltargets"):
+            pass  # a call by an address finds its function there
         elif first == ".branchtargets":
             self.tables[self.label] = [word for word in words[1:] if word != ","], self.scopes[-1]
         elif ".entry" in words or ".func" in words:

@@ -137,6 +137,18 @@ class Module:
     functions: dict[str, Function] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
 
+    def reached(self, function: Function) -> list[Function]:
+        """The functions that one calls or takes the address of, also through others."""
+        found: dict[str, Function] = {}
+        open_ = [function]
+        while open_:
+            operands = [operand for statement in open_.pop().body for operand in statement.operands]
+            for name in {each.name for each in operands if isinstance(each, Name)} - found.keys():
+                if name in self.functions:
+                    found[name] = self.functions[name]
+                    open_.append(found[name])
+        return [*found.values()]
+
     def entry(self, name: str | None = None) -> Function:
         """The entry of this name, or the only one. Raises LanemapError, which names those that there are."""
         entries = {function.name: function for function in self.functions.values() if function.entry}

@@ -49,7 +49,7 @@ class Machine(Threads):
         self.reductions: dict[tuple[int, int], Callable[[Array], None]] = {}
         self.alone = np.zeros(self.threads, bool)
         self.stack: list[Array] = []
-        self.returned: dict[int, Callable[[Array], None]] = {}
+        self.returned: dict[tuple[int, int], Callable[[Array], None]] = {}
         self.depth = np.zeros(self.threads, np.int64)
         self.leaders = {
             self.entry_of[name] + index
@@ -190,7 +190,7 @@ class Machine(Threads):
                 self.stack.append(np.zeros(self.threads, np.int64))
             at = group.mask & (self.depth == depth)
             self.stack[depth][at] = back
-        self.returned[back] = returned
+        self.returned[start, back] = returned
         self.depth[group.mask] += 1
         self.pc[group.mask] = start
 
@@ -201,8 +201,9 @@ class Machine(Threads):
             for depth in np.unique(self.depth[returning]):
                 at = returning & (self.depth == depth)
                 self.pc[at] = self.stack[depth - 1][at]
+            start = self.entry_of[self.program[self.at][1].name]
             for back in np.unique(self.pc[returning]):
-                self.returned[int(back)](np.flatnonzero(returning & (self.pc == back)))
+                self.returned[start, int(back)](np.flatnonzero(returning & (self.pc == back)))
             self.depth[returning] -= 1
         ending = group.mask & ~returning
         self.stop(ending)

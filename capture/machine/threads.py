@@ -32,7 +32,7 @@ class Threads:
     """The threads of some blocks, with the program that they run; ``at`` is the present instruction."""
 
     def __init__(self, job: Job, blocks: Sequence[int]) -> None:
-        module, entry = job.module, job.entry
+        self.module, entry = job.module, job.entry
         self.launch, self.tape, self.log, self.layouts = job.launch, job.tape, job.log, job.layouts
         self.typed_arguments = job.typed
         self.typed: set[tuple[int, str]] = set()  # what has been looked at
@@ -47,11 +47,11 @@ class Threads:
         self.carry = Register(1, np.zeros(self.threads, bool))
         self.clocked: Counter[int] = Counter()
         self.special = self._special()
-        functions = [entry, *(function for function in module.functions.values() if function is not entry)]
+        functions = [entry, *(function for function in self.module.reached(entry) if function is not entry)]
         self.functions = {function.name: function for function in functions}
         self.symbols: dict[str, int] = dict(job.symbols)
         self.own: dict[tuple[str, str], int] = {}
-        self.spaces = self._spaces(module, functions, job.globe)
+        self.spaces = self._spaces(self.module, functions, job.globe)
         self.order = Order(job.history, self.block, self.launched, len(self.spaces.shared.data))
         self.flights, self.loads = Flights(self.warps, "wgmma"), Flights(self.warps, "tcgen05.wait::ld")
         self.tensor: Any = None  # the Tensor Memory of the blocks, where they need it

@@ -1,5 +1,7 @@
 """Functions that are called, whose parameters are registers, or bytes in local memory."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,24 @@ def test_a_call_that_does_not_fit_is_named(old, new, words):
     assert old in text
     found = run(text.replace(old, new, 1), ["out=u32[32]=0"])
     assert words in found.notes[0], found.notes
+
+
+def test_functions_are_called_by_address(nvcc):
+    number = np.arange(32, dtype="i4")
+    found = run(nvcc("calls"), {"A": number, "C": "s32[32]"}, entry="either")
+    assert found.ok, found
+    assert not found.notes
+    assert np.array_equal(found.outputs["C"], np.where(number % 2, 2 * number, number**2) + 9)
+    wrong = run(nvcc("calls"), {"A": number + 70, "C": "s32[32]"}, entry="either")
+    assert "trap: the kernel traps (calls.cu:11, warp 0, lane 30, 2 times)" in wrong.text()
+    assert "calls itself, and has no stack here" in run(nvcc("calls"), ["C=s32[32]"], entry="itself").text()
+
+
+def test_an_address_of_no_function_is_named(nvcc):
+    text = nvcc("calls")
+    pointer = re.search(r"mov.u64\s+%rd\d+, (_Z6squarei);", text)
+    found = run(text[: pointer.start(1)] + "7" + text[pointer.end(1) :], ["A=s32[32]", "C=s32[32]=0"], entry="either")
+    assert "there is no function at 0x7" in found.text()
 
 
 def test_functions_that_call_each_other_are_named():

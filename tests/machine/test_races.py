@@ -195,6 +195,26 @@ def test_a_plain_access_after_an_atomic(place):
     assert "st writes what red of line 6" in races(f"{adds}\nst.{space} {at}, 99; bar.sync 0;", block=64)[0]
 
 
+def test_what_all_threads_load_and_one_stores():
+    """As Triton compiles what every thread has; in shared memory it may be that the others use it."""
+    text = "ld.{0} %v, {1}; add.u32 %d, %v, 1; setp.eq.u32 %p, %t, 0;{2}\n@%p st.{0} {1}, %d; add.u64 %out, %out, 4;"
+    assert not races(text.format("global.u32", "[%out]", ""), block=63)
+    shared = "st.shared.u32 [tile], 3; bar.sync 0;" + text.format("shared.u32", "[tile]", "")
+    assert "st writes what ld of line 6" in races(shared, block=63)[0]
+    again = "ld.global.u32 %o, [%out]; add.u32 %d, %o, %d;"
+    assert "still uses" in races(text.format("global.u32", "[%out]", f"@!%p {again}"), block=63)[0]
+
+
+@pytest.mark.parametrize("operation", ["cas", "max"])
+def test_an_atomic_that_compares_may_follow_a_plain_read_of_others(operation):
+    """As a loop of cas begins with one, and as a maximum is looked at before."""
+    given = "0, 7" if operation == "cas" else "7"
+    text = f"""ld.global.u32 %v, [%out]; setp.lt.u32 %p, %t, 32;
+    @%p atom.global.{operation}.{"b32" if operation == "cas" else "u32"} %d, [%out], {given}; ld.global.u32 %v, [%out];
+    @%p ld.global.u32 %d, [%out]; add.u64 %out, %out, 4;"""
+    assert not races(text, block=33)
+
+
 def test_copies_of_other_lanes_are_there_behind_a_mbarrier():
     text = """.shared .align 8 .b64 bar; .reg .pred %q; setp.eq.u32 %q, %t, 0; @%q mbarrier.init.shared.b64 [bar], 32;
     bar.warp.sync -1; cvta.to.global.u64 %at, %out; mad.wide.u32 %at, %t, 4, %at;
