@@ -31,7 +31,7 @@ def is_strong(accesses: Array) -> Array:
     return np.asarray(accesses & _STRONG != 0)
 
 
-class Parts(NamedTuple):
+class AccessParts(NamedTuple):
     """What the numbers of accesses say."""
 
     kind: Array
@@ -39,13 +39,13 @@ class Parts(NamedTuple):
     who: Array
 
 
-def parts(accesses: Array) -> Parts:
+def parts(accesses: Array) -> AccessParts:
     """Their kinds, times, and threads or mbarriers.
 
     >>> [int(part) for part in parts(numbers(COPIES, 7, np.array(3), strong=True))]
     [1, 7, 3]
     """
-    return Parts(accesses >> _KIND, accesses >> _TIME & (1 << _KIND - _TIME) - 1, accesses & _STRONG - 1)
+    return AccessParts(accesses >> _KIND, accesses >> _TIME & (1 << _KIND - _TIME) - 1, accesses & _STRONG - 1)
 
 
 class Accesses:

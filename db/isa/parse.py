@@ -5,6 +5,7 @@ order. The tokens that forms have in common are what a name says.
 """
 
 import re
+from functools import lru_cache
 
 from ..errors import LanemapError
 from . import by_word, spelling
@@ -135,6 +136,7 @@ def _check_once(text: str, kinds: list[tuple[str, str]]) -> None:
             raise LanemapError(f"there is no {conflicting[0]}: it goes from 0 to {_LAST_ID}")
 
 
+@lru_cache(1000)
 def _of_name(name: str) -> Tokens | None:
     """A name in one piece, and what the forms that are spelt so have in common; None where it may be of an import."""
     request = {name: "spelling"} | {shape_name(shape): "shape" for shape in re.findall(r"\d+x\d+x\d+", name)[:1]}

@@ -104,12 +104,7 @@ def tokens(form: Form) -> Tokens:
 
 @cache
 def opcode(form: Form) -> str:
-    """The opcode that a form is assembled to, as the disassembler writes it; nothing where it is assembled to several.
-
-    >>> from .forms import forms
-    >>> opcode(forms("wgmma", "m64n8k16", "bf16")[0])
-    'HGMMA.64x8x16.F32.BF16'
-    """
+    """The opcode that a form is assembled to, as disassemblers write it; nothing where it is assembled to several."""
     head = form.instruction.opcode
     if not head:
         return ""
