@@ -19,7 +19,7 @@ from .accesses import BULK
 from .barriers import reached, turn
 from .launch import Step, Unknown
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
-from .moves import combined, space_of
+from .moves import combined, space_of, turns
 from .ptx import Function, MemoryOperand, Number, Operand, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined
@@ -51,7 +51,7 @@ class _Ends(NamedTuple):
 def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
     """What a bulk copy, or a wait for some, does; None where an instruction is of another kind."""
     parts = instruction.parts
-    if parts[:2] == ("st", "async"):
+    if parts[:2] in (("st", "async"), ("red", "async")):
         return _store(machine, instruction, function)
     reduces = parts[:4] == ("cp", "reduce", "async", "bulk")
     if parts[:3] != ("cp", "async", "bulk") and not reduces:
@@ -64,9 +64,7 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
     operation = next((word for word in _REDUCES if word in words), "") if reduces else ""
     if unknown := words - _KNOWN - ({operation, "noftz", instruction.type} if operation else set()):
         raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(unknown))}")
-    if "global" not in words:
-        raise Unknown(f"{instruction.opcode} is not known: neither side is global memory")
-    if reduces and (not operation or _COMPLETES in words):
+    if (reduces and (not operation or _COMPLETES in words)) or ("global" not in words and _COMPLETES not in words):
         raise Unknown(f"{instruction.opcode} is not known")
     return _copy(machine, instruction, function, operation, loads=_COMPLETES in words, tiled="tensor" in words)
 
@@ -97,8 +95,10 @@ def _copy(
     barrier = machine.addresses(rest.pop(0), function) if loads else None
     others = machine.register(rest[0], "u16", function) if "multicast::cluster" in instruction.parts else None
     within = machine.addresses(inner, function)
-    side = _box(machine, outer, function) if tiled else _bytes(machine, outer, size, function)
+    from_ = "global" if "global" in instruction.parts else "shared"
+    side = _box(machine, outer, function) if tiled else _bytes(machine, outer, size, function, from_)
     globe, shared, type_ = machine.spaces.globe, machine.spaces.shared, instruction.type
+    source = globe if from_ == "global" else shared
 
     def reduce(units: Array, data: Array, origin: Array, type_: str) -> None:
         width = bits_of(type_) // 8
@@ -129,8 +129,11 @@ def _copy(
             machine.log.stopped = f"{instruction.place}: a copy to other blocks of the cluster is not run"
             return
         assert barrier is not None
-        machine.reads(globe, units[inside], UNIT, who[inside])
-        data, origin = globe.load(np.where(inside, units, 0), UNIT)
+        if source is globe:
+            machine.reads(globe, units[inside], UNIT, who[inside])
+        else:  # a wait for the mbarrier is one for the reads, too
+            machine.reads(shared, units, UNIT, who, by=BULK, strong=True)
+        data, origin = source.load(np.where(inside, units, 0), UNIT)
         data, origin = np.where(inside[:, None], data, 0), np.where(inside[:, None], origin, NONE)
         for object_, _ in reached(machine, "shared", barrier()[0][[thread]], np.array([thread])):
             machine.store(shared, at, data, origin, who, by=BULK, mbarrier=object_.number)
@@ -146,8 +149,10 @@ def _copy(
 
 
 def _store(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """st.async: a store that completes on a mbarrier, to a block of the cluster, which is here the block itself."""
-    space, type_ = space_of(instruction, f"async weak v2 v4 {_COMPLETES}"), instruction.type
+    """st.async and red.async: they complete on a mbarrier of a block of the cluster, which is here the block itself."""
+    operation = next((word for word in _REDUCES if word in instruction.parts), "")
+    words = f"async relaxed cluster {operation}" if instruction.parts[0] == "red" else "async weak v2 v4"
+    space, type_ = space_of(instruction, f"{words} {_COMPLETES}"), instruction.type
     target, source, place = instruction.operands
     values = machine.registers_of(source.items if isinstance(source, Vector) else (source,), type_, function)
     to, barrier = machine.addresses(target, function), machine.addresses(place, function)
@@ -159,7 +164,16 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
         ids = joined(values)
         for object_, waits in reached(machine, "shared", barrier()[0][threads], threads):
             for memory, index, who in machine.access(space, to()[0][waits], data.shape[1], waits):
-                machine.store(memory, index, data[who], None if ids is None else ids[who], who, mbarrier=object_.number)
+                if operation:
+                    before, _ = memory.load(index, data.shape[1])
+                    for chosen in turns(index):
+                        at, new = index[chosen], values[0].of(who[chosen])
+                        old = new.like(*memory.load(at, data.shape[1]))
+                        memory.store(at, *combined(machine, operation, type_, old, [new]))
+                    machine.writes(memory, index, before, who, strong=True, mbarrier=object_.number)
+                else:
+                    own = None if ids is None else ids[who]
+                    machine.store(memory, index, data[who], own, who, mbarrier=object_.number)
                 machine.order.complete(object_)
                 object_.due -= data.shape[1] * len(who)
                 turn(machine, object_)
@@ -168,9 +182,9 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
 
 
 def _bytes(
-    machine: Machine, operand: Operand, size: Operand | None, function: Function
+    machine: Machine, operand: Operand, size: Operand | None, function: Function, space: str
 ) -> Callable[[int], _Ends | None]:
-    """What gives the units in global memory of a copy of consecutive bytes."""
+    """What gives the units in a state space of a copy of consecutive bytes."""
     assert size is not None
     addresses, count = machine.addresses(operand, function), machine.register(size, "u32", function)
 
@@ -179,7 +193,7 @@ def _bytes(
         if length % UNIT:
             machine.fault("alignment", who, f"{machine.opcode} of {length} bytes, which is no multiple of {UNIT}")
             return None
-        for _, index, _ in machine.access("global", addresses()[0][who], length, who, align=UNIT):
+        for _, index, _ in machine.access(space, addresses()[0][who], length, who, align=UNIT):
             if len(index):
                 return _Ends(
                     index[0] + np.arange(0, length, UNIT),

@@ -181,14 +181,11 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                 machine.order.synchronize(memory.name, index, who, hears=returns, tells=True, alone=alone)
                 machine.reads(memory, index, width, who, strong=True)
                 before, _ = memory.load(index, width)
-                for turn in _turns(index):
+                for turn in turns(index):
                     at, chosen = index[turn], who[turn]
                     data, held = memory.load(at, width)
-                    old = Register(8 * width, np.ascontiguousarray(data).view(f"u{width}").ravel(), held)
-                    news = [
-                        Register(8 * width, each.bits[chosen], None if each.origin is None else each.origin[chosen])
-                        for each in values
-                    ]
+                    news = [each.of(chosen) for each in values]
+                    old = news[0].like(data, held)
                     memory.store(at, *combined(machine, operation, type_, old, news))
                     old_bits[chosen], old_held[chosen] = old.bits, held
                 if operation not in _COMPARES:
@@ -218,7 +215,7 @@ def combined(
     return np.ascontiguousarray(bits).view("u1").reshape(len(bits), -1), written
 
 
-def _turns(index: Array) -> list[Array]:
+def turns(index: Array) -> list[Array]:
     """Which accesses happen together: those to one place one after the other."""
     order = np.argsort(index, kind="stable")
     ordered = index[order]

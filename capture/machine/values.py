@@ -66,6 +66,14 @@ class Register:
         """A register that holds one number, of which ``width`` bits count."""
         return cls(width, np.full(threads, number & (1 << width) - 1, _unsigned(width)))
 
+    def of(self, threads: Array) -> Register:
+        """What some threads have in it."""
+        return Register(self.width, self.bits[threads], None if self.origin is None else self.origin[threads])
+
+    def like(self, data: Array, origin: Array | None) -> Register:
+        """A register as wide that holds bytes (threads, bytes) with their origins."""
+        return Register(self.width, np.ascontiguousarray(data).view(self.bits.dtype).ravel(), origin)
+
     def put(self, bits: Array, origin: Array | None, group: ActiveThreads) -> None:
         """Write what the threads of a group have computed."""
         if self.changed is not None:

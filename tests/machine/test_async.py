@@ -152,6 +152,47 @@ def test_what_completes_on_a_mbarrier_is_there_after_a_wait(move):
     assert "race" in {each.kind for each in early.findings}, early
 
 
+WITHIN = """.shared .align 128 .b8 other[256]; mad.wide.u32 %at, %t, 4, %in; ld.global.u32 %w, [%at];
+mov.u32 %o, other; mad.lo.u32 %s, %t, 4, %o; st.shared.u32 [%s], %w; {fence} bar.sync 0;
+@!%p cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [tile], [other], 128, [full];"""
+
+
+def test_a_copy_within_shared_memory():
+    text = MOVES.format(move=WITHIN.format(fence="fence.proxy.async;"), bytes=128, mask=1)
+    found = run(text, WHOLE)
+    assert found.ok, found
+    assert found.outputs["out"].tolist() == [7 + (lane ^ 1) for lane in range(32)]
+    again = text.replace("st.global.u32 [%at], %v;", "st.global.u32 [%at], %v; st.shared.u32 [other], %t;", 1)
+    assert "race" not in {each.kind for each in run(again.replace("], %t;", "], 5;"), WHOLE).findings}
+    unfenced = run(MOVES.format(move=WITHIN.format(fence=""), bytes=128, mask=1), WHOLE).findings
+    assert "race: cp reads what st of line" in unfenced[0].words
+
+
+ADDS = """mad.wide.u32 %at, %t, 4, %in; ld.global.u32 %w, [%at]; mov.u32 %s, tile; mad.lo.u32 %o, %t, 4, %s;
+st.shared.u32 [%o], 1; bar.sync 0; and.b32 %o, %t, 15; mad.lo.u32 %o, %o, 4, %s;
+red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.{} [%o], %w, [full];"""
+
+
+@pytest.mark.parametrize("name", ["add.u32", "max.s32", "xor.b32", "and.b32"])
+def test_a_reduction_completes_on_a_mbarrier(name):
+    """Two lanes each reduce to one place."""
+    found = run(MOVES.format(move=ADDS.format(name), bytes=128, mask=1), WHOLE)
+    assert found.ok, found
+    make = OPERATIONS[name.partition(".")[0]]
+    expected = [make(make(1, 7 + lane), 23 + lane) for lane in range(16)] + [1] * 16
+    assert found.outputs["out"].tolist() == [expected[lane ^ 1] for lane in range(32)]
+    early = MOVES.format(move=ADDS.format(name), bytes=0, mask=1)
+    assert "race" in {
+        each.kind
+        for each in run(
+            early.replace("AGAIN: mbarrier", "bra OVER; AGAIN: mbarrier").replace(
+                "mov.u32 %s, tile; mad.lo.u32 %s, %t", "OVER: mov.u32 %s, tile; mad.lo.u32 %s, %t"
+            ),
+            WHOLE,
+        ).findings
+    }
+
+
 def test_copies_to_other_blocks_are_named_and_not_run():
     found = run(MOVES.format(move=MULTICAST, bytes=128, mask=3), WHOLE)
     assert "a copy to other blocks of the cluster is not run" in " ".join(found.notes)

@@ -160,6 +160,18 @@ def test_an_atomic_of_a_block_alone_tells_no_other(scope, ok):
     assert found.ok == ok, found
 
 
+@pytest.mark.parametrize(("fence", "ok"), [("membar.gl;", True), ("membar.cta;", False), ("", False)])
+def test_what_threads_fence_before_they_meet_one_of_them_tells(fence, ok):
+    """A thread of the first block writes, another one gives notice, and a second block reads."""
+    text = f"""mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 0; @!%p bra WAIT;
+    setp.eq.u32 %p, %t, 32; @%p st.global.u32 [%out], 5; {fence} bar.sync 0;
+    setp.eq.u32 %p, %t, 0; @%p atom.relaxed.gpu.global.exch.b32 %d, [%out+4], 1; ret;
+    WAIT: ld.acquire.gpu.global.u32 %d, [%out+4]; setp.ne.u32 %p, %d, 1; @%p bra WAIT;
+    ld.global.u32 %v, [%out]; ret; }}"""
+    found = run(HEAD + text, ["out=u32[4]=0"], block=33, grid=2)
+    assert found.ok == ok, found
+
+
 def test_an_atomic_of_what_another_warp_has_just_stored():
     count = "setp.lt.u32 %p, %t, 32; @%p st.shared.u32 [tile], 0; {} @!%p {} mov.u32 %v, 0;"
     for counts in ("red.shared.add.u32 [tile], 1;", "atom.shared.add.u32 %d, [tile], 1;"):
@@ -235,6 +247,16 @@ def test_lanes_know_what_those_know_that_they_met():
     assert "st of line 7 in lane 3 writes" in races(before + ways + read.format(12), block=4)[0]
     assert "st of line 6 in lane 0 writes" in races(before + meet.format(0, 1, 3) + read.format(0), block=4)[0]
     assert races(before + meet.format(1, 2, 6) + meet.format(0, 1, 3) + read.format(0), block=4)
+
+
+def test_a_write_of_the_same_hides_no_read_from_another():
+    """Lane 0 reads, lane 1 writes the same and meets lane 2, which writes something else."""
+    when = "setp.eq.u32 %p, %t, {}; @%p"
+    text = f"{when.format(0)} st.shared.u32 [tile], 7; bar.warp.sync 15;\n{when.format(0)} ld.shared.u32 %v, [tile];\n"
+    text += f"{when.format(1)} st.shared.u32 [tile], {{}}; mov.u32 %v, 0; setp.eq.u32 %p, %t, 1;"
+    text += f"setp.eq.or.u32 %p, %t, 2, %p; @%p bar.warp.sync 6;\n{when.format(2)} st.shared.u32 [tile], 9;"
+    (words,) = races(text.format(7), block=4)
+    assert "st writes what ld of line 7 in lane 0 still uses, and nothing orders the two (line 9" in words
 
 
 def test_lanes_that_meet_at_several_places():
