@@ -29,6 +29,9 @@ WORD = 32
 #: Threads of a warpgroup.
 WARPGROUP = 128
 
+#: Lanes of Tensor Memory.
+LANES = 128
+
 #: What the axes of Tensor Memory (9.7.18.1) and of vectors of threads (9.7.10.30) are called, with a shape that has
 #: them: those of matrices are called by their letters.
 _NAMED = {axis: (name, "16x256b") for axis, name in (("l", "memory lane"), ("c", "column"))}
@@ -68,10 +71,11 @@ class Instruction:
     have elements of 4 bits that are packed, and those of ``quad_pairs`` are four products, one in each group of eight
     lanes, of which A and B have both majors. ``registers`` are as many as the operand has whatever its shape, by type
     and role. Layouts that are ``per_architecture`` differ between them. A descriptor may name the roles ``in_memory``,
-    of which no register holds those in ``memory_only``: their fragments have a layout in shared memory as qualifiers.
-    Their lines may run along M or N where elements have as many bits as ``mn_major`` lists, and ``constant`` is what a
-    field without meaning has in their descriptors. The ``fixed`` axes, or ``computation``, are those that an operand in
-    memory counts: what registers hold cannot be renumbered along them.
+    of which no register holds those in ``memory_only``: their fragments have a layout in shared memory as qualifiers,
+    but for those in ``tensor_memory``, where lanes and registers are those and the columns of it, and ``threads`` are
+    all of its lanes. Lines may run along M or N where elements have as many bits as ``mn_major`` lists, and
+    ``constant`` is what a field without meaning has in their descriptors. The ``fixed`` axes, or ``computation``, are
+    those that an operand in memory counts: what registers hold cannot be renumbered along them.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Instruction:
     per_architecture: bool = False
     in_memory: str = ""
     memory_only: str = ""
+    tensor_memory: str = ""
     mn_major: Sequence[int] = (16,)
     constant: int = 0
     fixed: Sequence[str] = ()
@@ -497,6 +502,11 @@ def box(key: Key) -> BoundingBox | None:
     return BoundingBox(mode, type_bits(key.type), *dimensions(key.shape, key.role, key.instruction))
 
 
+def in_tensor_memory(key: Key) -> bool:
+    """Whether lanes and registers of an operand are those and the columns of Tensor Memory."""
+    return key.role in instruction(key.instruction).tensor_memory
+
+
 def threads(key: Key) -> int:
     """How many threads hold the operand that a key names: 1 stands for memory."""
     return 1 if tile(key) or box(key) else instruction(key.instruction).threads
@@ -507,6 +517,8 @@ def operand(key: Key) -> Operand:
     """The operand that a key names, with the registers that it takes; those in shared memory are words."""
     if of := tile(key) or box(key):
         return Operand(key.role, key.type, of.size * 8 // WORD, WORD // of.bits, 1, WORD)
+    if in_tensor_memory(key):  # a column has one element, whatever its width (9.7.18.10.4.1)
+        return Operand(key.role, key.type, dimensions(key.shape, key.role, key.instruction)[1], 1, LANES, WORD)
     name, shape, type_, role, _, _, qualifiers = key
     row, width = INSTRUCTIONS[name], register_bits(name, type_)
     slots = width // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))

@@ -308,7 +308,8 @@ class Fragment(instructions.Slots):
     @property
     def partial(self) -> bool:
         """Whether slots may hold nothing: what only some lanes supply, and memory that is not read."""
-        return self.role in instructions.PARTIAL_ROLES or self.tile is not None
+        in_memory = self.tile is not None or instructions.in_tensor_memory(self.key)
+        return self.role in instructions.PARTIAL_ROLES or in_memory
 
     @property
     def windowed(self) -> bool:

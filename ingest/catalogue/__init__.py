@@ -57,6 +57,7 @@ from ...db.isa.instructions import (
     computation,
     computations,
     dimensions,
+    in_tensor_memory,
     majors,
     operand,
     selectors,
@@ -146,11 +147,11 @@ def _families(described: Sequence[tuple[Section, Entry, Key]]) -> dict[Key, list
 
 
 def _largest(section: Section, entry: Entry, key: Key) -> Key:
-    """The key of which this one has the first columns: with the largest N for an operand in shared memory.
+    """The key of which this one has the first columns: with the largest N for an operand in memory.
 
     That of B has the last M, too, which it does not count.
     """
-    if "layouts" not in section or not tile(key):
+    if not (tile(key) and "layouts" in section or in_tensor_memory(key)):
         return key
     shapes = entry["shapes"][key.instruction].split()
     shape = shapes[-1] if key.role == "B" else re.sub(r"n\d+", "nN", key.shape)
@@ -293,7 +294,8 @@ def fragment(
         except LanemapError as error:
             raise LanemapError(f"section {cited.section}, {whole}: {error}") from None
     sizes = {"registers": sizes["registers"], "slots": sizes["slots"], "first_bit": first_bit}
-    held = _members(alike, tuple(member.shape for member in members), str(formula))
+    shapes = tuple(member.shape for member in members)
+    held = _members(alike, shapes, formula) if formula else dict.fromkeys(shapes)
     return Fragment.of(whole, cells, status, cited, **sizes, members=held)
 
 

@@ -53,7 +53,7 @@ def size(claim: Claim, type_: str) -> Operand:
     of = table.operand(key)
     cells = table.computations(key.instruction, key.shape, type_, key.qualifiers) * prod(_dimensions(claim))
     stored = cells // 2 if claim.role == "A" and table.instruction(claim.instruction).sparse else cells
-    partial = claim.role in table.PARTIAL_ROLES or table.tile(key) or table.box(key)
+    partial = claim.role in table.PARTIAL_ROLES or table.tile(key) or table.box(key) or table.in_tensor_memory(key)
     if not partial and of.size != stored * table.copies(*key[:4]):
         raise LanemapError(f"{key} does not fill the registers of {of.threads} threads: correct the shape")
     return of

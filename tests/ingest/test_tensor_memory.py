@@ -1,6 +1,15 @@
 """What the document says of tcgen05.ld and tcgen05.st: registers in a table, layouts only in figures."""
 
 import re
+from itertools import product
+
+import numpy as np
+import pytest
+
+import lanemap
+from lanemap.db.isa.instructions import Key
+from lanemap.db.layout.fragment import Fragment, Source, elements
+from lanemap.db.layout.structure import check
 
 from ..shipped import NUMBERED
 
@@ -57,3 +66,44 @@ def test_all_that_a_warp_loads_fills_its_registers(sources):
         assert fragment.computations == (2 if twice else 1)
         stored = 2 if "spcompress" in fragment.instruction else 1
         assert fragment.computations * int(lanes) * int(bits) * count == 32 * 32 * fragment.registers * stored
+
+
+def test_d_of_a_product_is_drawn_alone(sources):
+    """For each N, whose columns are 32 bits wide whatever the type; lanes are those of Tensor Memory."""
+    depths = {"f32": (8, 16, 32, 64), "f16": (16, 32), "s32": (32,)}
+    for name, source in sources.items():
+        *_, chapter, higher = NUMBERED[name.removesuffix("+errata").removeprefix("ptx-isa-")]
+        whole = [one for one in source.fragments if one.instruction == "tcgen05.mma" and one.role == "D"]
+        found = {one.key: one for each in whole for one in each.every}
+        assert found.keys() == {
+            Key("tcgen05.mma", f"m{m}n{n}k{k}", type_, "D")
+            for m, (type_, deep) in product((64, 128), depths.items())
+            for k in deep
+            for n in (range(8, 257, 8) if type_ != "s32" else (8, 16, 24, *range(32, 257, 16)))
+            if (m, k) != (64, 64)  # kinds with block scales have M of 128 alone
+        }
+        for one in found.values():
+            m, n, _ = map(int, re.findall(r"\d+", one.shape))
+            assert (one.status, one.has_rows, one.citation.section) == ("figure-only", False, f"{chapter}.10.5")
+            assert (one.threads, one.registers, one.slots, one.first_bit) == (128, n, 1, 0)
+            assert one.citation.figures.partition(" ")[0] == str({128: 211, 64: 215}[m] + higher)
+
+
+@pytest.mark.parametrize("m", [64, 128])
+def test_tvm_fills_what_is_drawn_of_d(own, m):
+    """Its layouts D and F put each element once in a lane and a column, and are found once they are added."""
+    layout = pytest.importorskip("tvm.tirx.layout")
+    made = layout.tmem_datapath_layout({64: "F", 128: "D"}[m], m, 32)
+    held = [[int(made.apply(r, c, shape=[m, 32])[axis]) for axis in ("TLane", "TCol")] for r, c in np.ndindex(m, 32)]
+    lane, reg = np.array(held).T
+    row, col = (index.ravel() for index in np.indices((m, 32)))
+    key = Key("tcgen05.mma", f"m{m}n32k16", "f32", "D")
+    cells = elements({"lane": lane, "reg": reg, "slot": 0 * reg, "row": row, "col": col})
+    fragment = Fragment.of(key, cells, "imported")
+    assert check(fragment) == []
+    with lanemap.open(own) as database:
+        with pytest.raises(lanemap.LanemapError, match="figure-only, figures 21"):
+            database.find(str(key.shape), "f32", "D", instruction="tcgen05.mma", row=17)
+        database.add([Source("tvm", "import", "tvm", [fragment])])
+        found = database.find(str(key.shape), "f32", "D", instruction="tcgen05.mma", row=17, col=5)
+        assert found[["lane", "reg", "source"]].values.tolist() == [[33 if m == 64 else 17, 5, "tvm"]]
