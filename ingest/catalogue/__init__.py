@@ -151,7 +151,7 @@ def _largest(section: Section, entry: Entry, key: Key) -> Key:
 
     That of B has the last M, too, which it does not count.
     """
-    if not (tile(key) and "layouts" in section or in_tensor_memory(key)):
+    if not ((tile(key) and "layouts" in section) or in_tensor_memory(key)):
         return key
     shapes = entry["shapes"][key.instruction].split()
     shape = shapes[-1] if key.role == "B" else re.sub(r"n\d+", "nN", key.shape)
