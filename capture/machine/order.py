@@ -198,7 +198,6 @@ class Order:
         warp, (kind, time, _) = threads // WARP, parts(accesses)
         block, thread = self._who(accesses)
         agent = kind * self.per_block + np.where(kind == COMPLETES, thread, thread // WARP)
-        agent -= np.where(kind == WGMMA, thread // WARP % (WARPGROUP // WARP), 0)
         abroad = block != self.block[warp]
         if abroad.any():
             far = self.near + self.history.tellers[block] * self.per_block + thread // WARP

@@ -78,8 +78,14 @@ def test_functions_are_called_by_address(nvcc):
 def test_an_address_of_no_function_is_named(nvcc):
     text = nvcc("calls")
     pointer = re.search(r"mov.u64\s+%rd\d+, (_Z6squarei);", text)
-    found = run(text[: pointer.start(1)] + "7" + text[pointer.end(1) :], ["A=s32[32]", "C=s32[32]=0"], entry="either")
+    found = run(
+        text[: pointer.start(1)] + "7" + text[pointer.end(1) :],
+        {"A": np.arange(32, dtype="i4"), "C": "s32[32]=0"},
+        entry="either",
+    )
     assert "there is no function at 0x7" in found.text()
+    assert not found.outputs["C"][::2].any()
+    assert found.outputs["C"][1::2].all()
 
 
 def test_functions_that_call_each_other_are_named():

@@ -69,6 +69,16 @@ def test_the_async_proxy_sees_what_a_fence_carried_there_before_or_after_a_meeti
         assert order.reads(SECOND, WGMMA) is None
 
 
+def test_a_fence_carries_to_the_async_proxy_of_its_own_warp():
+    order = Block()
+    order.writes(FIRST)
+    order.meet(BOTH)
+    order.fence(np.array([0]))
+    assert order.reads(SECOND, WGMMA) is not None
+    order.meet(BOTH)
+    assert order.reads(SECOND, WGMMA) is None
+
+
 def test_what_wgmma_reads_may_be_written_after_a_wait_of_its_group():
     order = Block()
     order.reads(FIRST, WGMMA)

@@ -72,6 +72,15 @@ def test_a_lane_reads_what_another_has_copied_after_that_waited_and_they_met(mee
     assert "ld reads what cp of line 6 in lane 1 writes" in early[0], early
 
 
+def test_a_lane_waits_for_its_own_copies():
+    """Lane 0 waits for all of them, and the others leave one group on its way."""
+    copy = "cvta.to.global.u64 %at, %out; cp.async.ca.shared.global [%s], [%at], 4; cp.async.commit_group;\n"
+    wait = "setp.lt.u32 %p, %t, {}; @%p cp.async.wait_group 0; @!%p cp.async.wait_group 1; bar.warp.sync -1;\n"
+    read = "setp.lt.u32 %p, %t, 2; mov.u32 %v, 0; @%p ld.shared.u32 %v, [%o];"
+    assert not races(copy + wait.format(2) + read)
+    assert "ld reads what cp of line 6 in lane 1 writes" in races(copy + wait.format(1) + read)[0]
+
+
 def test_lanes_that_write_one_place():
     assert not races("st.shared.u32 [%d], 5; mov.u32 %v, 0;")  # the same: it does not matter which stays
     assert "another thread writes at once" in races("st.shared.u32 [%d], %t; mov.u32 %v, 0;")[0]
@@ -211,6 +220,8 @@ def test_what_all_threads_load_and_one_stores():
     """As Triton compiles what every thread has; in shared memory it may be that the others use it."""
     text = "ld.{0} %v, {1}; add.u32 %d, %v, 1; setp.eq.u32 %p, %t, 0;{2}\n@%p st.{0} {1}, %d; add.u64 %out, %out, 4;"
     assert not races(text.format("global.u32", "[%out]", ""), block=63)
+    first = "mov.u32 %o, %ctaid.x; setp.eq.and.u32 %p, %o, 0, %p;"
+    assert "ld of line 6 in block 1" in races(text.format("global.u32", "[%out]", first), block=63, grid=2)[0]
     shared = "st.shared.u32 [tile], 3; bar.sync 0;" + text.format("shared.u32", "[tile]", "")
     assert "st writes what ld of line 6" in races(shared, block=63)[0]
     again = "ld.global.u32 %o, [%out]; add.u32 %d, %o, %d;"
