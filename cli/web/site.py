@@ -100,13 +100,16 @@ class _Pages:
         ]
         self.every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
         self.there = frozenset(page for page, _, _ in self.every)
-        gc.disable()  # nothing that pages are made of is in a circle, and looking through it all would take time
 
     @contextmanager
     def beside(self) -> Iterator["_Pages"]:
         """The same in a forked process, which opens the database again."""
-        with Database(self.database.location) as self.database:
-            yield self
+        gc.disable()  # nothing that pages are made of is in a circle, and looking through it all would take time
+        try:
+            with Database(self.database.location) as self.database:
+                yield self
+        finally:
+            gc.enable()
 
     def write(self, start: int, folder: Path) -> int:
         """Write a part of the pages, and say how many those are."""
