@@ -348,7 +348,7 @@ def documented() -> Documented:
     return Documented()
 
 
-@lru_cache(1 << 12)
+@lru_cache(1 << 14)
 def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
     """The elements of an operand in shared memory, the first of the largest one; None where two lie in one place."""
     if key != largest:
@@ -363,7 +363,7 @@ def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
     return packed(shared(key, bits).tobytes()) if len(np.unique(bits)) == bits.size else None
 
 
-@lru_cache(1 << 9)
+@lru_cache(1 << 11)
 def _members(largest: Key, shapes: tuple[str, ...], layout: str) -> Mapping[str, Packed | None]:
     """The elements of the members of a family, by their shapes."""
     return {shape: _shared(largest._replace(shape=shape), largest, layout) for shape in shapes}
