@@ -103,7 +103,7 @@ def pytest_collection_modifyitems(items):
     def group(item):
         if "postgresql" in item.name or "faults" in item.path.parts:
             return "server"
-        file = None if item.get_closest_marker("slow") else str(item.path)
+        file = None if item.get_closest_marker("slow") else item.path.stem
         return next((name for fixture, name in prepared.items() if needs(item, fixture)), file)
 
     def needs(item, fixture):

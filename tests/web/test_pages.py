@@ -749,10 +749,10 @@ def test_a_target_among_the_words_of_a_search_is_what_runs_on_it(reader, target)
 
 
 def test_a_facet_that_nothing_has_can_be_taken_back(reader):
-    answer = reader.get("/search", params={"q": "m16n8k16", "type": HOSTILE, "vendor": ""})
+    answer = reader.get("/search", params={"q": "m32n8k16", "type": HOSTILE, "vendor": ""})
     assert "<h1>0 found" in answer.text
     assert HOSTILE not in answer.text
-    assert 'href="/search?q=m16n8k16"' in answer.text
+    assert 'href="/search?q=m32n8k16"' in answer.text
 
 
 def test_the_words_of_a_table_are_explained_below_it(reader):
