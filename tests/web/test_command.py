@@ -264,7 +264,7 @@ def test_a_full_temporary_folder_is_said_in_a_line(start):
     answer = httpx.post(f"{address}/api/diff", content=bytes(1 << 18), timeout=100)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
     assert "no room" in answer.json()["detail"]
-    assert httpx.get(f"{address}/api/sources", timeout=100).status_code == 200
+    assert httpx.get(f"{address}/api/find?shape=m16n8k16&type=f16&role=A&lane=0", timeout=100).status_code == 200
     process.terminate()
     said = process.communicate()[1]
     assert said.count("\n") == 1
