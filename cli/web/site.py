@@ -104,12 +104,14 @@ class _Pages:
     @contextmanager
     def beside(self) -> Iterator["_Pages"]:
         """The same in a forked process, which opens the database again."""
+        collects = gc.isenabled()
         gc.disable()  # nothing that pages are made of is in a circle, and looking through it all would take time
         try:
             with Database(self.database.location) as self.database:
                 yield self
         finally:
-            gc.enable()
+            if collects:
+                gc.enable()
 
     def write(self, start: int, folder: Path) -> int:
         """Write a part of the pages, and say how many those are."""

@@ -1,5 +1,6 @@
 """The site: pages as files, which need no server."""
 
+import gc
 import json
 import os
 import re
@@ -209,6 +210,17 @@ def test_a_signal_to_the_whole_group_ends_it_quietly(small, tmp_path, ending, co
     assert [line for line in said.splitlines() if "was built from other shipped sources" not in line] == []
     assert process.returncode == code
     assert not [*tmp_path.iterdir()]
+
+
+def test_garbage_is_looked_for_as_before_where_pages_were_written(small):
+    with lanemap.open(small) as database:
+        made = pages._Pages(database)
+        for change in (gc.disable, gc.enable):
+            change()
+            before = gc.isenabled()
+            with made.beside():
+                assert not gc.isenabled()
+            assert gc.isenabled() == before
 
 
 def test_names_of_files_are_unlike_and_stay_in_the_folder():
