@@ -22,7 +22,7 @@ def numbers(kind: int, time: int, who: Array, *, strong: bool = False) -> Array:
 
 
 def after(time: Array) -> Array:
-    """The least number of what threads themselves do after a time; of all others the number is larger."""
+    """The least number that an access after a time can have, which is one of threads themselves."""
     return np.asarray(time + 1 << _TIME)
 
 
@@ -49,9 +49,9 @@ def parts(accesses: Array) -> AccessParts:
 
 
 class Accesses:
-    """The last write of each byte of a memory and, of some warps for each column, the first and the last of its reads.
+    """The last write of each byte of a memory, and the first and the last of its reads by the warps of each column.
 
-    It is the first since a write that knows of those before, or since all of a block have met.
+    The first counts from a write that knows of all reads before, or from where all of a block have met.
     """
 
     def __init__(self, size: int, columns: int = 1) -> None:

@@ -339,7 +339,7 @@ class Followed:
 
 
 def traced(fragment: Fragment, table: Array) -> Fragment:
-    """What holds other elements than a fragment."""
+    """A fragment with the elements that a trace has found in its place."""
     return replace(fragment, elements=table, status="traced", source="trace", citation=NOT_CITED)
 
 
