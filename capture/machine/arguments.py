@@ -1,9 +1,9 @@
-"""What a kernel is given: arguments as people write them, as bytes in global memory and in parameters."""
+"""Arguments of a kernel as people write them, and arrays as bytes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -13,26 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...db.errors import LanemapError
-from ...db.isa.shared import BOX_MODES, BoundingBox
+from ...db.isa.shared import BOX_MODES
 from ...db.isa.types import TYPES, plain, type_name
 from ...db.layout.algebra import Array
-from ...db.text import counted
 from .. import values
 from .convert import narrow_values, to_narrow
-from .memory import MAP_SIZE, UNIT, Allocated, MappedTensor, map_bytes
-from .ptx import Function, Variable, bits_of
 from .values import round_bf16
 
 _MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  # which tears units apart
 _MAP = re.compile(rf"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=({_MODES}))?\s*\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
-
-#: What compilers call a parameter by its number.
-_NAMELESS = re.compile(r"_param_\d+$")
+_STRUCT = re.compile(r"struct\((.*)\)", re.DOTALL)
+_FIELD = re.compile(r"\s*(?:([A-Za-z_]\w*)|(\S.*?))\s*(?:@\s*(\d+))?\s*", re.DOTALL)
 
 #: Integers that pointers may lead to and that no instruction multiplies.
-_INTEGERS = {"s16": "i2", "u16": "u2", "u32": "u4", "s64": "i8", "u64": "u8"}
-_INTEGERS |= {"int16": "i2", "uint16": "u2", "uint32": "u4", "int64": "i8", "uint64": "u8", "i16": "i2", "i64": "i8"}
+INTEGERS = {"s16": "i2", "u16": "u2", "u32": "u4", "s64": "i8", "u64": "u8"}
+INTEGERS |= {"int16": "i2", "uint16": "u2", "uint32": "u4", "int64": "i8", "uint64": "u8", "i16": "i2", "i64": "i8"}
 
 
 class MapOf(NamedTuple):
@@ -43,12 +39,25 @@ class MapOf(NamedTuple):
     swizzle: str
 
 
+class Field(NamedTuple):
+    """A part of a struct by value: an array or a tensor map by name, or bytes.
+
+    It lies ``at`` an offset, or behind the one before it, there aligned to ``align`` bytes: 0 where it is given as
+    bytes, on which others may lie.
+    """
+
+    name: str
+    data: bytes = b""
+    align: int = 0
+    at: int | None = None
+
+
 @dataclass(frozen=True)
 class Argument:
-    """An array in global memory, a number, a tensor map, or the bytes of a struct.
+    """An array in global memory, a number, a tensor map, or a struct by value, as its bytes or its fields.
 
     ``array`` has the values of what is given; None begins uninitialised. ``first`` is the origin of the first element.
-    What is not ``passed`` is no parameter, but the array of a tensor map that is one.
+    What is not ``passed`` is no parameter, but what a tensor map or a struct names that is one.
     """
 
     name: str
@@ -58,6 +67,7 @@ class Argument:
     number: float | None = None
     data: bytes = b""
     map: MapOf | None = None
+    fields: tuple[Field, ...] = ()
     passed: bool = True
     first: int = field(default=0, compare=False)
 
@@ -69,7 +79,7 @@ class Argument:
     @property
     def bits(self) -> int:
         """Bits of an element."""
-        return 8 * np.dtype(_INTEGERS[self.type]).itemsize if self.type in _INTEGERS else TYPES[self.type].bits
+        return 8 * np.dtype(INTEGERS[self.type]).itemsize if self.type in INTEGERS else TYPES[self.type].bits
 
     @property
     def floating(self) -> bool:
@@ -96,8 +106,8 @@ class Argument:
         """Its values as bytes."""
         assert self.array is not None
         flat = np.asarray(self.array).reshape(-1)
-        if self.type in _INTEGERS:
-            return np.ascontiguousarray(flat.astype(_INTEGERS[self.type])).view("u1")
+        if self.type in INTEGERS:
+            return np.ascontiguousarray(flat.astype(INTEGERS[self.type])).view("u1")
         if self.type == "bf16":
             return round_bf16(flat).view("u1")
         row = TYPES[self.type]
@@ -114,8 +124,8 @@ class Argument:
 
     def decode(self, data: Array) -> Array:
         """The values of bytes."""
-        if self.type in _INTEGERS:
-            return np.asarray(data.view(_INTEGERS[self.type]).reshape(self.shape))
+        if self.type in INTEGERS:
+            return np.asarray(data.view(INTEGERS[self.type]).reshape(self.shape))
         codes = values.from_bytes(data, self.bits)
         if TYPES[self.type].parts:
             return narrow_values(self.type)[codes].reshape(self.shape)
@@ -130,12 +140,9 @@ def parse(text: str, folder: Path | None = Path()) -> Argument:
     matched = re.fullmatch(r"\s*(?:([A-Za-z_]\w*)\s*=)?\s*(.*?)\s*", text, re.DOTALL)
     name, value = (matched[1] or "", matched[2]) if matched else ("", text)
     if value.startswith("bytes:"):
-        given = value.removeprefix("bytes:")
-        try:
-            data = _file(given[1:], folder).read_bytes() if given.startswith("@") else bytes.fromhex(given)
-        except (OSError, ValueError):
-            raise LanemapError(f"{text!r}: bytes are hexadecimal digits, or @ and a file", "arg") from None
-        return Argument(name, data=data)
+        return Argument(name, data=_bytes(value, text, folder))
+    if matched := _STRUCT.fullmatch(value):
+        return Argument(name, fields=tuple(_field(part, text, folder) for part in matched[1].split(",")))
     if value.startswith("map("):
         return Argument(name, map=_map(value, text))
     if value.startswith("@"):
@@ -150,29 +157,43 @@ def parse(text: str, folder: Path | None = Path()) -> Argument:
     return Argument(name, number=_float(value, text))
 
 
+def _bytes(value: str, written: str, folder: Path | None) -> bytes:
+    given = value.removeprefix("bytes:")
+    try:
+        return _file(given[1:], folder).read_bytes() if given.startswith("@") else bytes.fromhex(given)
+    except (OSError, ValueError):
+        raise LanemapError(f"{written!r}: bytes are hexadecimal digits, or @ and a file", "arg") from None
+
+
+def _field(text: str, written: str, folder: Path | None) -> Field:
+    """A field as people write it: ``A``, ``64``, ``1.5``, ``s64 64`` or ``bytes:0c00``, and ``@16`` behind it."""
+    matched = _FIELD.fullmatch(text)
+    if matched is None:
+        raise LanemapError(f"{written!r} is no struct: write p=struct(A, B@8, 64, f16 1.5)", "arg")
+    name, value, offset = matched.groups()
+    at = None if offset is None else int(offset)
+    if name:
+        return Field(name, at=at)
+    if value.startswith("bytes:"):
+        return Field("", _bytes(value, written, folder), at=at)
+    word, _, digits = value.rpartition(" ")
+    number = _float(digits, written)
+    type_ = _type(word, written) if word else "s32" if isinstance(number, int) else "f32"
+    one = Argument("", type_, (1,), np.array([number]))
+    data = one.encode()
+    if one.bits % 8 or (not one.floating and one.decode(data)[0] != number):
+        raise LanemapError(
+            f"{written!r}: {digits} is no {type_}: write the type of the field before it, as in s64 64", "arg"
+        )
+    return Field("", data.tobytes(), one.size, at)
+
+
 def _map(value: str, written: str) -> MapOf:
     matched = _MAP.fullmatch(value)
     if matched is None:
         raise LanemapError(f"{written!r} is no tensor map: write tA=map(A,box=64x64,swizzle=128B)", "arg")
     name, box, mode = matched.groups()
     return MapOf(name, tuple(map(int, box.split("x"))), mode or "none")
-
-
-def tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapping[str, Allocated]) -> MappedTensor:
-    """The tensor map of an argument. Raises LanemapError where there is none such of its array (5.5)."""
-    assert argument.map is not None
-    name, box, mode = argument.map
-    of = arrays[name]
-    row = of.shape[-1] * of.bits // 8
-    if len(box) != len(of.shape) or len(box) > 5:
-        raise LanemapError(f"a box of {name} has {len(of.shape)} extents, not {len(box)}, and at most 5", "arg")
-    if box[-1] * of.bits % (8 * UNIT) or row % UNIT or not all(1 <= extent <= 256 for extent in box):
-        raise LanemapError(f"lines of a box of {name} are multiples of {UNIT} bytes, and extents at most 256", "arg")
-    lies = BoundingBox(mode, of.bits, prod(box[:-1]), box[-1])
-    if not lies.fits:
-        line = box[-1] * of.bits // 8
-        raise LanemapError(f"a line of a box of {name} has {line} bytes: swizzle={mode} takes {lies.span}", "arg")
-    return MappedTensor(places[name].address, of.shape, of.bits, box, mode, of.type)
 
 
 def _float(text: str, written: str) -> float:
@@ -184,14 +205,14 @@ def _float(text: str, written: str) -> float:
         return float(text)
     except ValueError:
         raise LanemapError(
-            f"{written!r} is no argument: write A=f16[32,64], A=@a.npy, n=64 or p=bytes:0c00", "arg"
+            f"{written!r} is no argument: write A=f16[32,64], A=@a.npy, n=64 or p=struct(A, 64)", "arg"
         ) from None
 
 
 def _type(word: str, written: str) -> str:
     name = plain(word)
-    name = name if name in _INTEGERS else type_name(name)[0]
-    if name not in _INTEGERS and (name not in TYPES or name == "b8x16"):
+    name = name if name in INTEGERS else type_name(name)[0]
+    if name not in INTEGERS and (name not in TYPES or name == "b8x16"):
         raise LanemapError(f"{written!r}: {word} is no type of elements: write it like f16", "arg")
     return name
 
@@ -258,95 +279,3 @@ def of_array(name: str, array: Array) -> Argument:
     if type_ is None:
         raise LanemapError(f"{name}: an array of {array.dtype} is none that a kernel takes", "arg")
     return Argument(name, type_, array.shape or (1,), np.asarray(array).reshape(array.shape or (1,)))
-
-
-def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[str], seed: int) -> list[Argument]:
-    """The arguments with names and values, as many as the entry has parameters.
-
-    Those without values are small random integers, but what is only an output begins uninitialised. Parameters that a
-    compiler adds behind those of the source, as Triton does, are null where they are pointers.
-
-    Raises:
-        LanemapError: they are not those of the entry; lists its parameters with their types.
-    """
-    mapped = {argument.map.array for argument in arguments if argument.map}
-    arrays = [argument.name for argument in arguments if argument.pointer]
-    if missing := mapped.difference(arrays):
-        raise LanemapError(f"a map of {missing.pop()}: the arrays are {', '.join(arrays) or 'none'}", "arg")
-    if len(arguments) > len(entry.parameters):
-        arguments = [replace(argument, passed=argument.name not in mapped) for argument in arguments]
-    passed = sum(argument.passed for argument in arguments)
-    if passed > len(entry.parameters) or any(not each.pointer for each in entry.parameters[passed:]):
-        raise LanemapError(
-            f"{counted(passed, 'argument')} {'is' if passed == 1 else 'are'} given: {_parameters(entry)}", "arg"
-        )
-    random, parameters, found = np.random.default_rng(seed), iter(entry.parameters), list[Argument]()
-    first = 1
-    for number, argument in enumerate(arguments):
-        parameter = next(parameters) if argument.passed else None
-        name = argument.name or (f"arg{number}" if argument.pointer or parameter is None else parameter.name)
-        if any(each.name == name for each in found):
-            raise LanemapError(f"two arguments are called {name}: give each its own name", "arg")
-        if parameter is not None:
-            _expect_fitting(argument, name, parameter, entry)
-        array = argument.array
-        if argument.pointer and array is None and name not in outputs:
-            low, high = (0, 2) if argument.type in _INTEGERS else values.integers(argument.type)
-            array = random.integers(low, high, argument.shape, endpoint=True).astype("f8")
-        found.append(replace(argument, name=name, array=array, first=first))
-        first += argument.count
-    return found
-
-
-def _expect_fitting(argument: Argument, name: str, parameter: Variable, entry: Function) -> None:
-    """Raises LanemapError where an argument is not what a parameter takes; lists the parameters."""
-    size = MAP_SIZE if argument.map else 8 if argument.pointer else len(argument.data) or parameter.size
-    if size != parameter.size:
-        kind = "a tensor map" if argument.map else "an array" if argument.pointer else f"of {size} bytes"
-        raise LanemapError(f"{name} is {kind}, which is not what it is given for: {_parameters(entry)}", "arg")
-
-
-def _parameters(entry: Function) -> str:
-    """The parameters of an entry with their types, in one line, by name where they have one."""
-    if not entry.parameters:
-        return f"{entry.name} takes none"
-    names = [
-        f"{number}" if _NAMELESS.search(each.name) else each.name for number, each in enumerate(entry.parameters, 1)
-    ]
-    listed = ", ".join(f"{name}: {_described(each)}" for name, each in zip(names, entry.parameters, strict=True))
-    return f"{entry.name} takes {len(names)}, {listed}"
-
-
-def _described(parameter: Variable) -> str:
-    kind = "pointer" if parameter.pointer else parameter.type
-    return kind if bits_of(parameter.type) // 8 == parameter.size else f"{parameter.size} bytes"
-
-
-def packed(arguments: Sequence[Argument], parameters: Sequence[Variable], places: Mapping[str, Allocated]) -> bytes:
-    """The bytes of the parameters one after the other, without the padding between them."""
-    parts, maps = [], 0
-    arguments = [argument for argument in arguments if argument.passed]
-    for number, parameter in enumerate(parameters):
-        if number >= len(arguments):
-            parts.append(bytes(parameter.size))
-            continue
-        argument = arguments[number]
-        if argument.pointer:
-            parts.append(places[argument.name].address.to_bytes(8, "little"))
-        elif argument.map:
-            parts.append(map_bytes(maps))
-            maps += 1
-        elif argument.data:
-            parts.append(argument.data)
-        else:
-            parts.append(_scalar(argument, parameter))
-    return b"".join(parts)
-
-
-def _scalar(argument: Argument, parameter: Variable) -> bytes:
-    number: Any = argument.number
-    if parameter.type[0] == "f" or isinstance(number, float):
-        return np.array(number, f"f{parameter.size}").tobytes()
-    if not -(1 << 8 * parameter.size - 1) <= number < 1 << 8 * parameter.size:
-        raise LanemapError(f"{argument.name} = {number} does not fit {parameter.size} bytes", "arg")
-    return int(number & (1 << 8 * parameter.size) - 1).to_bytes(parameter.size, "little")

@@ -14,7 +14,6 @@ import numpy as np
 from ...db.errors import LanemapError
 from ...db.layout.algebra import Array
 from ...db.text import counted
-from . import arguments as given_arguments
 from . import (
     arithmetic,
     barriers,
@@ -25,6 +24,7 @@ from . import (
     convert,
     exchange,
     moves,
+    parameters,
     product,
     sums,
     tensor,
@@ -106,7 +106,7 @@ def trace(
     named = [factor.name for step in steps for term in step.terms for factor in term.factors]
     outputs = [step.left.name for step in steps if step.left.name not in named]
     arguments = [_with_metadata(argument, arguments, steps, seed) for argument in arguments]
-    given = given_arguments.given(arguments, function, outputs, seed)
+    given = parameters.given(arguments, function, outputs, seed)
     arrays = [argument for argument in given if argument.pointer]
     by_name = {argument.name: argument for argument in arrays}
     shapes = {argument.name: argument.shape for argument in arrays}
@@ -130,8 +130,7 @@ def trace(
     }
     globe, symbols = _globe(module, arrays)
     places = {argument.name: place for argument, place in zip(arrays, symbols.places, strict=True)}
-    maps = [given_arguments.tensor_map(argument, by_name, places) for argument in given if argument.map]
-    launch = Launch(grid, block, shared, given_arguments.packed(given, function.parameters, places), maps)
+    launch = Launch(grid, block, shared, *parameters.packed(given, function.parameters, places))
     tape, log = Tape(1 + sum(argument.count for argument in arrays), _alone(arrays)), Log()
     together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block), 1)
     unknown: dict[str, str] = {}
