@@ -102,12 +102,12 @@ class Form:
         """The instruction as its vendor spells it. It is unique, and names the form everywhere."""
         return self.written(self.instruction.move_spelling if self.role else self.instruction.spelling)
 
-    def written(self, spelling: str) -> str:
-        """A spelling of its instruction, with what the form has in the place of what is in braces."""
+    def written(self, spelling: str, **more: object) -> str:
+        """A spelling of its instruction, with what the form has, or ``more``, in the place of what is in braces."""
         fields = {"majors": ".".join(self.majors), "types": ".".join(self.named_types)}
         fields |= {"move": self.moves, "role": self.role.lower(), **dict(instructions.AXES.findall(self.shape))}
         fields |= zip(("count", "index"), (self.qualifiers or "").split("."), strict=False)
-        return spelling.format_map(vars(self) | fields)
+        return spelling.format_map(vars(self) | fields | more)
 
     @property
     def scale(self) -> int | None:

@@ -60,7 +60,8 @@ class Instruction:
     window of columns. ``repeated`` is how many bits of a thread's vector are repeated: by default a group of the shape.
 
     ``spelling`` is the mnemonic of its products, with what a form has, or the numbers of its shape, in braces, and
-    ``move_spelling`` that of its moves; ``others`` are spelt likewise, in other places. ``types`` are the roles whose
+    ``move_spelling`` that of its moves; ``others`` are spelt likewise, in other places, and A or B
+    alone ``of_operand``. ``types`` are the roles whose
     types a mnemonic names, in this order, and ``implied`` those that it leaves out for a type of A. ``moves`` is how it
     moves a matrix: it loads or stores it, or both sides are registers.
 
@@ -87,6 +88,7 @@ class Instruction:
     spelling: str = ""
     move_spelling: str = ""
     others: Sequence[str] = ()
+    of_operand: str = ""
     types: str = "DABC"
     implied: Mapping[str, str] = field(default_factory=dict)
     moves: str = ""

@@ -289,7 +289,7 @@ class Query:
         one_type = not self.spells_types and (self.type is not None or self.role is not None)
         if one_type or not self._operands:
             return self._type_of(key.role) in (None, key.type)
-        return (key.instruction, key.role, key.type) in self._operands
+        return key[:4] in self._operands
 
     @property
     def spells_types(self) -> bool:
@@ -372,12 +372,12 @@ class Query:
         return scales | {f"scale_vec::{each[0]}x" for each in counts if each and len(counts) == 1}
 
     @cached_property
-    def _operands(self) -> set[tuple[str, str, str]]:
-        """Instruction, role and type of the operands of the forms that are named."""
+    def _operands(self) -> set[tuple[str, str, str, str]]:
+        """Instruction, shape, type and role of the operands of the forms that are named."""
         from .spelling import exact
 
         forms = exact(self.tokens, self.forms) if self.spells_types else self.forms
-        return {(form.name, *operand) for form in forms for operand in form.types.items()}
+        return {(form.name, form.shape, type_, role) for form in forms for role, type_ in form.types.items()}
 
 
 def _parsed(spelt: str, field: str) -> Mapping[str, str]:

@@ -51,13 +51,13 @@ def no_form(asked: Tokens, title: str) -> str:
 
 def no_spelling(name: str) -> str:
     """Why no form has a name in one piece: its shape, or the names that are most like it."""
-    every = {its: form for form in every_candidate({}) for its in spelt(form, name) if its}
-    asked = {*words(name)}
-    _, nearest = min(grouped(every, lambda its: len({*words(its)} ^ asked)).items())
+    asked = {*_PARTS.findall(name.lower())}
+    every = {its: form for form in every_candidate({}) for its in spelt(form, name)}
+    _, nearest = min(grouped(every, lambda its: len(asked ^ {*_PARTS.findall(its.lower())})).items())
     size = re.search(r"\d+x\d+x\d+", name)
-    if size and all(asked - {*words(its)} == {*words(size[0])} for its in nearest):
+    if size and all({*words(name)} - {*words(its)} == {*words(size[0])} for its in nearest):
         return f"there is no {name}: {_shapes(shape_name(size[0]), [every[its] for its in nearest])}"
-    if asked.isdisjoint(words(nearest[0])):
+    if {*words(name)}.isdisjoint(words(nearest[0])):
         return f"{name} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"
     few = nearest if len(nearest) <= _FEW else get_close_matches(name, nearest, 2, 0)
     return f"there is no {name}: did you mean {either(few)}?"
@@ -225,4 +225,4 @@ def _series(numbers: Sequence[int]) -> str:
 
 
 _FEW = 4
-_NUMBERS = re.compile(r"[0-9]+")
+_NUMBERS, _PARTS = re.compile("[0-9]+"), re.compile("[a-z0-9]+")

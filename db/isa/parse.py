@@ -5,19 +5,17 @@ order. The tokens that forms have in common are what a name says.
 """
 
 import re
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 
 from ..errors import LanemapError
-from . import by_word, spelling
+from . import data, spelling
 from .instructions import INSTRUCTIONS
 from .spelling import Tokens, cased, kind_of
 from .types import is_shape, known_type, shape_name, types_named
 from .vendors import UNKNOWN, VENDORS, vendor_of
 
 _LAST_ID = 3
-
-#: Why each instruction that is not covered has no layouts, by its name.
-_REASONS = by_word("uncovered")
 
 _HEADS = "|".join({re.escape(name.partition(".")[0]) for name, row in INSTRUCTIONS.items() if row.register_roles})
 #: Of these no mnemonic says which operand is meant: it stands in a tensor map.
@@ -29,7 +27,7 @@ _SEPARATOR = re.compile(r"[\s.]+")
 #: A name in one piece: people write spaces before the numbers and types of an opcode, which has no underscore.
 _NAME = re.compile(
     rf"(?<![\w.])#?(?=(?P<underscore>[\w.]*_)?)(?:{'|'.join(filter(None, (row.names for row in VENDORS.values())))})\w*"
-    r"(?(underscore)(?:\.\w+)*|(?:(?:\.|\s+(?=\d{3}|\d+x|[bt]?f\d|[sue]\d))\w+)*)(?![\w.])(?:\s*<[^<>]*>)?",
+    r"(?(underscore)(?:\.\w+)*|(?:(?:\.|\s+(?=\d{3}|\d+x|[bt]?f\d|[sue]\d))\w+)*)(?![\w.])(?:\s*<(?:[^<>]|<[^<>]*>)*>)?",
     re.IGNORECASE,
 )
 #: Words may begin with underscores, as those of compilers do.
@@ -147,12 +145,14 @@ def _of_name(name: str) -> Tokens | None:
         from .not_found import no_spelling
 
         raise LanemapError(uncovered(name) or no_spelling(name))
-    if "MMA" in name.upper().partition(".")[0] and len({form.shape for form in forms}) > 1:
-        raise LanemapError(f"{name} does not name a shape: write it like HMMA.16816.F32.BF16")
+    if "_" not in name and forms[0].instruction.multiplies and len({form.shape for form in forms}) > 1:
+        raise LanemapError(f"{name} does not name a shape: write it like {spelling.opcode(forms[0])}")
     common = dict(set.intersection(*({*spelling.tokens(form).items()} for form in forms)))
     types = "types" if "types" in common.values() else "type"
     kinds = {"instruction", "shape", "layouts", "qualifiers", types, *spelling.MODIFIERS}
-    return request | {token: kind for token, kind in common.items() if kind in kinds}
+    roles = spelling.spelt_so(name, forms)[1]
+    said = dict.fromkeys(map(str.lower, filter(None, roles if len(roles) == 1 else ())), "role")
+    return request | said | {token: kind for token, kind in common.items() if kind in kinds}
 
 
 def uncovered(text: str) -> str | None:
@@ -161,11 +161,15 @@ def uncovered(text: str) -> str | None:
     >>> uncovered("fma.rn.f32 %f1, %f2, %f3, %f4;")
     'fma.rn.f32 is not covered: each thread has values of its own, and no matrix is spread over lanes'
     """
-    for name in _WORDS.findall(text):
-        atom = re.match(r"sm\d+_", name.lower())
-        tokens = ["sm", *name.lower()[atom.end() :].split("_")] if atom else name.lower().split(".")
-        whole = (len(tokens) > 1 or name == text.strip()) and tokens[1:2] != ["matrix"]  # ld.matrix is ldmatrix
-        heads = [".".join(tokens[:count]) for count in (1, 2, 3)]
-        if reason := next((_REASONS[head] for head in heads if whole and head in _REASONS), None):
-            return f"{name} is not covered: {reason}"
+    for name in _WORDS.finditer(text):
+        whole = "." in name[0] or re.match(r"sm\d+_", name[0].lower()) or name[0] == text.strip()
+        if whole and (reason := next((why for why, heads in _uncovered() if heads.match(text, name.start())), None)):
+            return f"{name[0]} is not covered: {reason}"
     return None
+
+
+@cache
+def _uncovered() -> Sequence[tuple[str, re.Pattern[str]]]:
+    """Why instructions that are not covered have no layouts, each with how their names begin."""
+    reasons = data("words")["uncovered"].items()
+    return [(why, re.compile(rf"(?:{'|'.join(heads.split())})(?!\w)", re.IGNORECASE)) for why, heads in reasons]

@@ -5,7 +5,7 @@ the qualifiers of a move (``x4.trans``). What an opcode says was learned from wh
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
 
 from . import by_word, data
@@ -186,42 +186,70 @@ def _move_atom(form: Form, head: str) -> str:
     return f"U16x{2 * number}_{head}_T" if letter == "T" and others else f"U32x{number}_{head}_{letter}"
 
 
-def spelt(form: Form, like: str = "_") -> list[str]:
-    """How a form is written in one piece, like another name: with underscores, or as an opcode."""
-    if "_" not in like:
-        return [opcode(form)]
+def spelt(form: Form, like: str) -> Mapping[str, str]:
+    """How a form is written in one piece, like another name, with the role that a spelling may have."""
+    namespace, underscore, _ = like.partition("<")[0].partition("_")
+    if underscore:
+        return _in_namespace(form) if "." in namespace else dict.fromkeys(_identifiers(form), "")
+    return {opcode(form): ""} if opcode(form) else {}
+
+
+@cache
+def _identifiers(form: Form) -> Sequence[str]:
     row = form.instruction
     own = [] if "." in (row.move_spelling or row.spelling) else [form.mnemonic]
-    return [atom(form).rpartition("::")[2], *own, *map(form.written, row.others)]
+    others = [form.written(other) for other in row.others if "." not in other]
+    return [*filter(None, (atom(form).rpartition("::")[2], *own, *others))]
+
+
+@cache
+def _in_namespace(form: Form) -> Mapping[str, str]:
+    row, whole = form.instruction, [form.written(other) for other in form.instruction.others if "." in other]
+    if not row.of_operand:
+        return dict.fromkeys(whole, "")
+    width = max(1, form.operand("A").register_bits // type_bits(form.a))
+    parts = [(role, of) for role in "AB" if role in row.register_roles for of in whole]
+    return dict.fromkeys(whole, "") | {
+        form.written(row.of_operand, parent=of, operand="AB".index(role), width=width): role for role, of in parts
+    }
 
 
 @lru_cache(1 << 14)
 def words(name: str) -> tuple[str, ...]:
     """The words of a name that tell forms apart, with the numbers of a shape as one, and one word for all that mean it.
 
-    >>> words("v_mfma_f32_16x16x16f16"), words("HMMA.16816.F32.STEP0")
-    (('mfma', 'f32', '161616', 'f16'), ('hmma', '16816', 'f32'))
+    >>> words("v_mfma_f32_16x16x16f16"), words("HMMA.16816.F32.STEP0"), words("dot_op<{opIdx = 1, parent = #a}>")
+    (('mfma', 'f32', '161616', 'f16'), ('hmma', '16816', 'f32'), ('dot', 'op', 'opidx1', 'parent', 'a'))
     """
-    plain = _OTHER_ATTRIBUTES.sub("", re.sub(r"(\d+)x(\d+)x(\d+)", r"\1\2\3 ", name.lower()))
+    plain = re.sub(r"(\d+)(?:x|, *)(\d+)(?:(?:x|, *)(\d+))?", r"\1\2\3 ", _OTHER_ATTRIBUTES.sub("", name.lower()))
+    plain = re.sub(r"\s*=[\s\[]*(?=\w)", "", plain)
     return tuple(filter(None, (_ALIKE.get(word, word) for word in re.findall("[a-z0-9]+", plain))))
 
 
-def _fits(name: str, its: str) -> bool:
-    """Whether a name is one of a form, or begins like one. Of an opcode any words may be left out.
+@lru_cache(1 << 14)
+def _pieces(name: str) -> Set[tuple[str, str]]:
+    """The tokens of a name in one piece, of which the types have an order."""
+    return joined((word, "types" if word in TYPES else "word") for word in words(name)).items()
 
-    Where a form has no template arguments, they say nothing. Block scales and sparsity are never left out.
+
+def _fits(name: str, its: str, form: Form) -> bool:
+    """Whether a spelling of a form begins as a name does, and has all that it says; one type is that of A and B.
+
+    Where it has no template arguments, they say nothing. Block scales and sparsity are never left out.
     """
-    asked, whole = words(name if "<" in its else name.partition("<")[0]), words(its)
-    if "_" in name and "." not in name:
-        return asked == whole[: len(asked)] != ()
-    rest = iter(whole)
-    return all(word in rest for word in asked) and {*asked} & _NEVER_LEFT_OUT == {*whole} & _NEVER_LEFT_OUT
+    if "<" in name and "<" not in its:
+        return words(name.partition("<")[0]) == words(its)
+    said, whole = words(name), words(its)
+    if said[:1] != whole[:1] or _NEVER_LEFT_OUT & ({*said} ^ {*whole}):
+        return False
+    return _pieces(name) <= _pieces(its) | ({(form.a, "type")} if form.a == form.b else set())
 
 
-def _spelt_so(name: str, forms: Iterable[Form]) -> list[Form]:
-    """The forms that a name in one piece is that of, or those that have all that it says."""
-    fit = [(form, its) for form in forms for its in spelt(form, name) if its and _fits(name, its)]
-    return [form for form, its in fit if words(its) == words(name)] or [form for form, _ in fit]
+def spelt_so(name: str, forms: Iterable[Form]) -> tuple[list[Form], set[str]]:
+    """The forms that are spelt as a name in one piece, or those that have all it says, and the roles in it."""
+    fit = [(form, *its) for form in forms for its in spelt(form, name).items() if _fits(name, its[0], form)]
+    fit = [each for each in fit if words(each[1]) == words(name)] or fit
+    return [*dict.fromkeys(form for form, _, _ in fit)], {role for _, _, role in fit}
 
 
 def _tiers(asked: Tokens, vendor: str | None = None) -> Iterator[list[Form]]:
@@ -229,13 +257,14 @@ def _tiers(asked: Tokens, vendor: str | None = None) -> Iterator[list[Form]]:
     name = next((token for token, kind in asked.items() if kind == "spelling"), None)
     scaled = not {*IDS}.isdisjoint(asked.values())
     in_memory = "memory" in asked.values()
-    named = {token: kind for token, kind in asked.items() if kind not in ("spelling", *_UNSPELT)}.items()
+    unspelt = ("spelling", *_UNSPELT, *["role"] * bool(name))
+    named = {token: kind for token, kind in asked.items() if kind not in unspelt}.items()
     of_kind = {kind: token for token, kind in named}
     for tier in range(3):
         some = forms(of_kind.get("instruction"), of_kind.get("shape"), of_kind.get("type"), tier)
         own = (form for form in some if vendor in (None, form.instruction.vendor.name))
         matching = [form for form in own if not named or named <= tokens(form).items()]
-        fit = _spelt_so(name, matching) if name else matching
+        fit = spelt_so(name, matching)[0] if name else matching
         usable = [form for form in fit if form.instruction.in_memory or not in_memory]
         yield [form for form in usable if not scaled or form.scale is not None]
 

@@ -184,6 +184,62 @@ def test_a_third_word_is_a_role_or_says_which_form_it_is():
         Query.parse("m16n8k16 f16 xor.popc").parameters()
 
 
+PARENT = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [2, 2], instrShape = [16, 8]}>"
+
+
+@pytest.mark.parametrize(
+    ("words", "role", "shapes"),
+    [
+        (
+            f"opIdx = 0, parent = {PARENT}, kWidth = 2",
+            "A",
+            {"m16n8k8 f16", "m16n8k8 bf16", "m16n8k16 f16", "m16n8k16 bf16"},
+        ),
+        (
+            f"opIdx = 1, parent = {PARENT}, kWidth = 1",
+            "B",
+            {"m16n8k4 tf32", "m16n8k8 tf32", *(f"m16n8k{k} f64" for k in (4, 8, 16))},
+        ),
+        (
+            "opIdx = 1, parent = #ttg.nvidia_mma<{versionMajor = 2, instrShape = [16, 8, 32]}>, kWidth = 4",
+            "B",
+            {"m16n8k32 s8", "m16n8k32 u8", "m16n8k32 e4m3", "m16n8k32 e5m2"},
+        ),
+    ],
+)
+def test_an_operand_of_triton_is_one_of_its_parent(words, role, shapes):
+    """A lane's vector along K is one register: twice as many elements are of two products, in another order."""
+    query = Query.parse(f"#ttg.dot_op<{{{words}}}>")
+    assert query.parameters()["role"] == role
+    found = {f"{form.shape} {form.types[role]}" for form in query.forms if not form.kind}
+    assert {name for name in found if name.split()[1] not in ("e2m1", "e2m3", "e3m2")} == shapes
+    for form in (form for form in query.forms if not form.kind):
+        assert query.includes(form.key(role))
+        assert not query.includes(form.key(role)._replace(shape="m8n8k4"))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            f"#ttg.dot_op<{{opIdx = 0, parent = {PARENT.replace('2,', '3,', 1)}, kWidth = 2}}>",
+            "did you mean #ttg.dot_op",
+        ),
+        ("#ttg.nvidia_mma<{versionMajor = 5, instrShape = [128, 64, 16]}>", "version 5 is tcgen05.mma"),
+        (
+            "#ttg.dot_op<{opIdx = 0, parent = #ttg.nvidia_mma<{versionMajor = 5}>, kWidth = 2}>",
+            "version 5 is tcgen05.mma",
+        ),
+        ("SM90_t", "did you mean SM90_"),
+        ("QGMMA.64x40x32.F32.E4M3", "did you mean QGMMA.64x40x32.F32.E4M3.E4M3"),
+        ("SM120_16x8x32_TN<float_e4m3_t, float_e9m9_t, float>", "did you mean SM120_16x8x32_TN<float_e4m3_t, float"),
+    ],
+)
+def test_names_that_no_form_has_are_not_taken_for_like_ones(name, words):
+    with pytest.raises(LanemapError, match=words):
+        Query.parse([name]).parameters()
+
+
 @pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("name", "words"),
