@@ -91,47 +91,35 @@ def _without_operands(text: str) -> str:
 
 def _of_mnemonic(tokens: list[str]) -> Tokens:
     """The tokens of a mnemonic. The order of those that are not types, layouts or qualifiers does not matter."""
-    text, count = ".".join(tokens), len(tokens)
-    while count and (".".join(tokens[:count]) not in INSTRUCTIONS or tokens[count - 1] == "sp"):
-        count -= 1
-    head, rest = ".".join(tokens[:count]), tokens[count:]
+    text = ".".join(tokens)
+    begins = [name for name in INSTRUCTIONS if f"{text}.".startswith(f"{name}.") and not name.endswith(".sp")]
+    head = max(begins, key=len, default="")
     if not head and (several := [name for name in INSTRUCTIONS if name.startswith(f"{tokens[0]}.")]):
         raise LanemapError(uncovered(text) or f"there is no {text}: choose from {', '.join(several)}")
+    rest = tokens[len(head.split(".")) * bool(head) :]
     kinds: list[tuple[str, str]] = []
     for token in rest:
         kind = kind_of(token)
-        if kind == "sparse" and head.removesuffix(".sp") in ("mma", "wgmma"):
-            head = head.removesuffix(".sp") + ".sp"
+        if kind == "sparse" and f"{head}.sp" in INSTRUCTIONS:
+            head += ".sp"
             # Without the rest of a mnemonic it is a part of the name, as in mma.sp m16n8k16.
-            kind = kind if "::" in token or "sync" in rest else "instruction"
-        if kind:
-            kinds.append((shape_name(token) if kind == "shape" else token, kind))
-            continue
-        if token is rest[0] and not types_named(token) and (reason := uncovered(text)):
-            raise LanemapError(reason)
-        type_, more = known_type(token, spelling.KINDS)
-        if type_ != token and "sync" in rest:  # other names of types are for people, and not for the assembler
-            raise LanemapError(f"{token!r} is not a type of PTX: write {type_}")
-        kinds += [(type_, "types"), *([(more, kind_of(more))] if more else [])]
-    _check_once(text, [*kinds, (head, "instruction")])
-    named = [pair for pair in kinds if pair[1] != "instruction"]
-    return spelling.joined([*named, *([(head, "instruction")] if head else [])])
-
-
-def _check_once(text: str, kinds: list[tuple[str, str]]) -> None:
-    """Refuse a name that has a token twice, two tokens for one thing, or a number that nothing goes up to."""
-    in_order = ("layouts", "qualifiers", "types", "memory")
-    tokens = [token for token, kind in kinds if kind not in ("shape", "role", *in_order)]
-    if twice := next((token for token in tokens if tokens.count(token) > 1), None):
+            kind = kind if "::" in token or "sync" in rest else ""
+        elif kind in spelling.IDS and int(token.rpartition(":")[2]) > _LAST_ID:
+            raise LanemapError(f"there is no {token}: it goes from 0 to {_LAST_ID}")
+        elif not kind:
+            if token is rest[0] and not types_named(token) and (reason := uncovered(text)):
+                raise LanemapError(reason)
+            type_, more = known_type(token, spelling.KINDS)
+            if type_ != token and "sync" in rest:  # other names of types are for people, and not for the assembler
+                raise LanemapError(f"{token!r} is not a type of PTX: write {type_}")
+            kinds += [(type_, "types"), *([(more, kind_of(more))] if more else [])]
+        kinds += [(shape_name(token) if kind == "shape" else token, kind)] if kind else []
+    if (shapes := sum(kind == "shape" for _, kind in kinds)) > 1:
+        raise LanemapError(f"{text} has {shapes} shapes: name one instruction")
+    once = [token for token, kind in kinds if kind not in ("role", *spelling.ORDERED)]
+    if twice := next((token for token in once if once.count(token) > 1), None):
         raise LanemapError(f"{cased(text)} has .{cased(twice)} twice: write it once")
-    for kind in {kind for _, kind in kinds} - {*in_order, "instruction"}:
-        conflicting = sorted(token for token, tag in kinds if tag == kind)
-        if len(conflicting) > 1 and kind == "shape":
-            raise LanemapError(f"{text} has {len(conflicting)} shapes: name one instruction")
-        if len(conflicting) > 1:
-            raise LanemapError(f"{cased(text)} has .{conflicting[0]} and .{conflicting[1]}: write one of them")
-        if kind in spelling.IDS and int(conflicting[0].rpartition(":")[2]) > _LAST_ID:
-            raise LanemapError(f"there is no {conflicting[0]}: it goes from 0 to {_LAST_ID}")
+    return spelling.joined([*kinds, *([(head, "instruction")] if head else [])])
 
 
 @lru_cache(1000)

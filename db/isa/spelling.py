@@ -24,6 +24,9 @@ _PATTERNS = {"shape": SHAPE} | data("words")["patterns"]
 MODIFIERS = "kind scale_vec scale_type block_scale operation popc packed reduction absolute nan factor".split()
 OPTIONS = ("sync", "aligned", "satfinite", "sparse", "verb", "space", "rounding")
 
+#: Kinds of tokens that have an order among themselves.
+ORDERED = ("layouts", "qualifiers", "types", "memory")
+
 #: Kinds of tokens that select block scales: operands, and no tokens of a mnemonic.
 IDS = ("byte_id", "thread_id")
 
@@ -69,8 +72,7 @@ def cased(mnemonic: str) -> str:
 def joined(pairs: Iterable[tuple[str, str]]) -> Tokens:
     """Tokens and their kinds, with those that have an order among themselves as one; one type is a kind of its own."""
     pairs = list(pairs)
-    kinds = ("layouts", "qualifiers", "types", "memory")
-    in_order = {kind: [token for token, tag in pairs if tag == kind] for kind in kinds}
+    in_order = {kind: [token for token, tag in pairs if tag == kind] for kind in ORDERED}
     in_order["qualifiers"].sort(key=lambda token: not re.fullmatch(r"x\d+", token))  # their count first
     fused = {".".join(several): kind for kind, several in in_order.items() if several}
     tokens = {token: kind for token, kind in pairs if kind not in in_order}
