@@ -29,9 +29,6 @@ WORD = 32
 #: Threads of a warpgroup.
 WARPGROUP = 128
 
-#: Lanes of Tensor Memory.
-LANES = 128
-
 #: What the axes of Tensor Memory (9.7.18.1) and of vectors of threads (9.7.10.30) are called, with a shape that has
 #: them: those of matrices are called by their letters.
 _NAMED = {axis: (name, "16x256b") for axis, name in (("l", "memory lane"), ("c", "column"))}
@@ -40,7 +37,8 @@ _NAMED |= {axis: (name, "2:4") for axis, name in (("t", "thread"), ("e", "elemen
 #: Lanes and bits of each, and whether there are two of it (9.7.18.8.3).
 _TENSOR_MEMORY = re.compile(r"(16|32)x(32|64|128|256)b(x2)?")
 AXES = re.compile(r"([mnk])([0-9]+)")
-_SCALES = re.compile(r"scale_vec::([124])X", re.IGNORECASE)
+_SCALES = re.compile(r"scale_vec::([1-8])X", re.IGNORECASE)
+_BYTE = re.compile(r"byte_id::([0-3])")
 _COUNT = re.compile(r"x([0-9]{1,3})")
 
 #: How many elements of a group are kept, and of how many.
@@ -72,9 +70,10 @@ class Instruction:
     have elements of 4 bits that are packed, and those of ``quad_pairs`` are four products, one in each group of eight
     lanes, of which A and B have both majors. ``registers`` are as many as the operand has whatever its shape, by type
     and role. Layouts that are ``per_architecture`` differ between them. A descriptor may name the roles ``in_memory``,
-    of which no register holds those in ``memory_only``: their fragments have a layout in shared memory as qualifiers,
-    but for those in ``tensor_memory``, where lanes and registers are those and the columns of it, and ``threads`` are
-    all of its lanes. Lines may run along M or N where elements have as many bits as ``mn_major`` lists, and
+    of which no register holds those in ``memory_only``: their fragments have a layout in shared memory as qualifiers.
+    Without one those in ``tensor_memory`` lie there, where lanes and registers are those and the columns of it, and
+    ``threads`` are all lanes of a block. D is ``folded`` where so many of its columns lie beside each other, in lanes
+    that its rows leave free. Lines may run along M or N where elements have as many bits as ``mn_major`` lists, and
     ``constant`` is what a field without meaning has in their descriptors. The ``fixed`` axes, or ``computation``, are
     those that an operand in memory counts: what registers hold cannot be renumbered along them.
     """
@@ -101,8 +100,9 @@ class Instruction:
     registers: Mapping[str, int] = field(default_factory=dict)
     per_architecture: bool = False
     in_memory: str = ""
-    memory_only: str = ""
-    tensor_memory: str = ""
+    memory_only: Sequence[str] = ""
+    tensor_memory: Sequence[str] = ""
+    folded: Mapping[str, int] = field(default_factory=dict)
     mn_major: Sequence[int] = (16,)
     constant: int = 0
     fixed: Sequence[str] = ()
@@ -227,11 +227,12 @@ def computations(name: str, shape: str, type: str, qualifiers: str | None = None
 def copies(name: str, shape: str, type: str, role: str) -> int:
     """How often an instruction holds each element of an operand.
 
-    A and B of wmma with f16 have eight registers whatever the shape (9.7.16.4.1); everything else is held once.
+    A and B of wmma with f16 have eight registers whatever the shape (9.7.16.4.1), and block scales in Tensor Memory are
+    in each of its 32 lanes again (9.7.18.10.7); everything else is held once.
     """
     row, held = instruction(name), f"{type} {role}"
     if held not in row.registers:
-        return 1
+        return row.threads // WARP if role.startswith("SF") and role in row.tensor_memory else 1
     slots = row.registers[held] * row.vendor.register_bits // type_bits(type)
     return row.threads * slots // prod(dimensions(shape, role, name))
 
@@ -436,7 +437,12 @@ def chunk(name: str, shape: str, type: str) -> int:
 
 
 def selectors(name: str, shape: str, type: str) -> tuple[int, ...]:
-    """Valid sparsity selectors, as many as fit: a selector takes the lanes that one product's metadata fills."""
+    """Valid sparsity selectors, as many as fit: a selector takes the lanes that one product's metadata fills.
+
+    There are none for metadata in Tensor Memory, of which the document draws what each selects.
+    """
+    if "E" in instruction(name).tensor_memory:
+        return ()
     rows, cols = dimensions(shape, "E", name)
     return tuple(range(instruction(name).threads * 8 // (rows * cols // sparsity(name, shape, type).width)))
 
@@ -506,12 +512,44 @@ def box(key: Key) -> BoundingBox | None:
 
 def in_tensor_memory(key: Key) -> bool:
     """Whether lanes and registers of an operand are those and the columns of Tensor Memory."""
-    return key.role in instruction(key.instruction).tensor_memory
+    return key.role in instruction(key.instruction).tensor_memory and not tile(key)
 
 
 def threads(key: Key) -> int:
-    """How many threads hold the operand that a key names: 1 stands for memory."""
-    return 1 if tile(key) or box(key) else instruction(key.instruction).threads
+    """How many threads hold the operand that a key names: 1 stands for shared memory."""
+    if tile(key) or box(key):
+        return 1
+    of_both = in_tensor_memory(key) and "cta_group::2" in (key.qualifiers or "")
+    return instruction(key.instruction).threads * (2 if of_both else 1)  # lanes from 128 on are the second block's
+
+
+def fold(key: Key) -> int:
+    """How many columns of an operand in Tensor Memory lie beside each other, in lanes that its rows leave free."""
+    m = key.shape.partition("n")[0]
+    return instruction(key.instruction).folded.get(f"{m} {key.qualifiers}", 1) if key.role == "D" else 1
+
+
+def _in_columns(key: Key) -> Operand:
+    """An operand in Tensor Memory: D has an element in a column, whatever its width (9.7.18.10.4.1), others are packed.
+
+    Scales begin at a byte of a word, and those of 32 rows or columns are one below the other (9.7.18.10.7.2).
+    """
+    row, qualifiers = instruction(key.instruction), key.qualifiers or ""
+    rows, cols = dimensions(key.shape, key.role, key.instruction, qualifiers)
+    slots = 1
+    if key.role == "D":
+        columns = cols // fold(key)
+    elif key.role == "E":
+        rule = sparsity(*key[:3])
+        slots, columns = rule.slots, cols // rule.width * 4 // WORD
+    elif key.role == "A":
+        slots = WORD // element_bits(*key[:3])
+        columns = cols // (2 if row.sparse else 1) // slots
+    else:
+        slots, first = 4, int((_BYTE.search(qualifiers) or ("", 0))[1])
+        lines, scales = (rows, cols) if key.role == "SFA" else (cols, rows)
+        columns = -(-lines // 32) * -(-(first + scales) // slots)
+    return Operand(key.role, key.type, columns, slots, threads(key), WORD)
 
 
 @lru_cache(1 << 14)
@@ -519,8 +557,8 @@ def operand(key: Key) -> Operand:
     """The operand that a key names, with the registers that it takes; those in shared memory are words."""
     if of := tile(key) or box(key):
         return Operand(key.role, key.type, of.size * 8 // WORD, WORD // of.bits, 1, WORD)
-    if in_tensor_memory(key):  # a column has one element, whatever its width (9.7.18.10.4.1)
-        return Operand(key.role, key.type, dimensions(key.shape, key.role, key.instruction)[1], 1, LANES, WORD)
+    if in_tensor_memory(key):
+        return _in_columns(key)
     name, shape, type_, role, _, _, qualifiers = key
     row, width = INSTRUCTIONS[name], register_bits(name, type_)
     slots = width // (16 if "pack::16b" in (qualifiers or "") else element_bits(name, shape, type_))

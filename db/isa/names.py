@@ -29,7 +29,9 @@ DEFAULT_SOURCE, EVERY_SOURCE = "best", "all"
 
 #: The kinds of tokens of which a request has one.
 _KINDS = {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers", "memory"}
-_SCALE = re.compile(r"ue8m0|ue4m3|(?:scale_vec|byte_id|thread_id)::\w+")
+#: What else may be said of an operand of an instruction whose mnemonics name neither shape nor types.
+_UNSPELT = ("memory", "qualifiers", "scale_vec", "byte_id", "scale_type")
+_SCALE = re.compile(r"ue8m0|ue4m3|ue5m3|(?:scale_vec|byte_id|thread_id)::\w+")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
 _ROLES = {role.lower(): role for role in ROLES}
 _VENDORS = [name for name in VENDORS if name]
@@ -174,7 +176,7 @@ class Query:
             tokens = {**more, **tokens}
             before.append(given)
         unspelt = any(kind == "instruction" and not instruction(token).has_forms for token, kind in tokens.items())
-        if not {*tokens.values()} <= {"instruction", "shape", "type", *["memory"] * unspelt}:
+        if not {*tokens.values()} <= {"instruction", "shape", "type", *(_UNSPELT if unspelt else ())}:
             from .spelling import candidates
 
             if not candidates(tokens):
@@ -273,17 +275,18 @@ class Query:
             or not self._scales <= {key.type, *(key.qualifiers or "").lower().split(".")}
         ):
             return False
-        either = pattern(key.qualifiers) and key.role not in instruction(key.instruction).memory_only
+        row = instruction(key.instruction)
+        either = pattern(key.qualifiers) and (key.role in row.tensor_memory or key.role not in row.memory_only)
         if either and self.asked.get("role") and not pattern(self.asked.get("qualifiers")):
-            return False  # one operand, named without where it lies, is that in registers
+            return False  # one operand, named without where it lies, is that in registers or Tensor Memory
         if {*self.tokens.values()} <= {"instruction", "shape"}:
             return True
-        if {"scale_vec", "kind"} & {*self.tokens.values()} and key[:2] not in {
+        if (row.has_forms and {"scale_vec", "kind"} & {*self.tokens.values()}) and key[:2] not in {
             (form.name, form.shape) for form in self.forms
         }:
             return False
         layout = self.layout_of(key.role)
-        held = key.qualifiers if instruction(key.instruction).layouts == "qualifiers" else key.major
+        held = key.qualifiers if row.layouts == "qualifiers" else key.major
         if layout not in (None, held) and (key.several_majors or held is key.qualifiers) and key.role in ("A", "B"):
             return False
         one_type = not self.spells_types and (self.type is not None or self.role is not None)

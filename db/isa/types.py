@@ -35,7 +35,7 @@ class Type(NamedTuple):
 TYPES: Mapping[str, Type] = {row["name"]: Type(**row) for row in data("types")}
 
 #: Types of block scales: people name them beside the type of A.
-SCALE_TYPES = ("ue8m0", "ue4m3")
+SCALE_TYPES = ("ue8m0", "ue4m3", "ue5m3")
 
 _NAMES = {name: row.name for row in TYPES.values() for name in (row.name, *row.others.split())}
 

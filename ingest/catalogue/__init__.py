@@ -32,7 +32,7 @@ headers that say it, and ``origin`` in every other file which one does. A sectio
 
 A formula for ``computation`` says which matrix an element is of, where an instruction moves several, and one for
 ``supplied`` which elements there are, where not all slots of all lanes are used. It can use the numbers of its
-qualifiers by name.
+qualifiers by name, and M, N and K.
 """
 
 import json
@@ -52,11 +52,13 @@ import numpy as np
 
 from ...db.errors import LanemapError
 from ...db.isa.instructions import (
+    AXES,
     Key,
     box,
     computation,
     computations,
     dimensions,
+    fold,
     in_tensor_memory,
     majors,
     operand,
@@ -151,7 +153,7 @@ def _largest(section: Section, entry: Entry, key: Key) -> Key:
 
     That of B has the last M, too, which it does not count.
     """
-    if not ((tile(key) and "layouts" in section) or in_tensor_memory(key)):
+    if not ((tile(key) and "layouts" in section) or in_tensor_memory(key)) or fold(key) > 1:
         return key
     shapes = entry["shapes"][key.instruction].split()
     shape = shapes[-1] if key.role == "B" else re.sub(r"n\d+", "nN", key.shape)
@@ -222,7 +224,7 @@ def keys(section: Section, entry: Entry) -> Iterator[Key]:
     for (instruction, shape), role, type_, qualified in product(
         shapes, entry["roles"], entry["types"], qualifiers or [None]
     ):
-        for selector in selectors(instruction, shape, type_) if role == "E" else [None]:
+        for selector in (role == "E" and selectors(instruction, shape, type_)) or [None]:
             key = Key(instruction, shape, type_, role, None, selector, qualified)
             if (of := box(key)) is None or of.fits:
                 yield key
@@ -257,7 +259,8 @@ def fragment(
     layout = None if "formula" in stated else section.get("layouts", {}).get(key.qualifiers)
     formula = erratum.get("formula", stated.get("formula", layout))
     if formula and not layout and not tile(key):
-        numbers = (f"{name} = {n}" for name, n in _NUMBERED.findall(key.qualifiers or "") if name in formula)
+        named = [*_NUMBERED.findall(key.qualifiers or ""), *((axis.upper(), n) for axis, n in AXES.findall(key.shape))]
+        numbers = (f"{name} = {n}" for name, n in named if re.search(rf"\b{name}\b", formula))
         formula = "\n".join([*numbers, formula.strip()])
     sizes = stated if "registers" in stated else vars(operand(key))
     figures = stated.get("figures", {}).items()
@@ -295,7 +298,7 @@ def fragment(
             raise LanemapError(f"section {cited.section}, {whole}: {error}") from None
     sizes = {"registers": sizes["registers"], "slots": sizes["slots"], "first_bit": first_bit}
     shapes = tuple(member.shape for member in members)
-    held = _members(alike, shapes, formula) if formula else dict.fromkeys(shapes)
+    held = {shape: _first(cells, key._replace(shape=shape)) for shape in shapes}
     return Fragment.of(whole, cells, status, cited, **sizes, members=held)
 
 
@@ -352,21 +355,23 @@ def documented() -> Documented:
 def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
     """The elements of an operand in shared memory, the first of the largest one; None where two lie in one place."""
     if key != largest:
-        cells = _shared(largest, largest, layout)
-        if cells is None or key.role == "A":
-            return cells
-        cols = cells.array["col"]
-        return packed(cells.array[cols < dimensions(key.shape, key.role, key.instruction)[1]].tobytes())
+        return _first(_shared(largest, largest, layout), key)
     of = tile(key)
     assert of is not None
     bits = stated(layout, of)
     return packed(shared(key, bits).tobytes()) if len(np.unique(bits)) == bits.size else None
 
 
+def _first(cells: Packed | None, key: Key) -> Packed | None:
+    """Of the elements of the largest of a family those of a member: its columns are the first ones."""
+    return cells and _columns(cells, dimensions(key.shape, key.role, key.instruction, key.qualifiers)[1])
+
+
 @lru_cache(1 << 11)
-def _members(largest: Key, shapes: tuple[str, ...], layout: str) -> Mapping[str, Packed | None]:
-    """The elements of the members of a family, by their shapes."""
-    return {shape: _shared(largest._replace(shape=shape), largest, layout) for shape in shapes}
+def _columns(cells: Packed, count: int) -> Packed:
+    """The elements of the first columns."""
+    inside = cells.array["col"] < count
+    return cells if inside.all() else packed(cells.array[inside].tobytes())
 
 
 @lru_cache(1 << 9)

@@ -1,7 +1,9 @@
 """What the document says of tcgen05.ld and tcgen05.st: registers in a table, layouts only in figures."""
 
+import json
 import re
-from itertools import product
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import lanemap
 from lanemap.db.isa.instructions import Key
 from lanemap.db.layout.fragment import Fragment, Source, elements
 from lanemap.db.layout.structure import check
+from lanemap.ingest.catalogue import document
 
 from ..shipped import NUMBERED
 
@@ -68,25 +71,190 @@ def test_all_that_a_warp_loads_fills_its_registers(sources):
         assert fragment.computations * int(lanes) * int(bits) * count == 32 * 32 * fragment.registers * stored
 
 
+#: By M and qualifiers of D: the letter of its layout in the table of 9.7.18.10.5, and how many columns lie in one.
+LAYOUTS = {
+    (32, "ws"): ("G", 4),
+    (64, "ws"): ("E", 2),
+    (64, None): ("F", 1),
+    (128, None): ("D", 1),
+    (128, "ws"): ("D", 1),
+    (128, "cta_group::2"): ("B", 2),
+    (256, "cta_group::2"): ("A", 1),
+}
+#: The number of the first figure of each layout, by version, as its text prints it.
+FIGURES = {"9.1": dict(zip("ABCDEFG", range(205, 219, 2), strict=True))}
+FIGURES["9.4"] = dict(zip("ABCDEFG", range(211, 225, 2), strict=True))
+
+
+def drawn(source, *roles):
+    """Each operand of tcgen05.mma that lies in Tensor Memory."""
+    whole = [one for one in source.fragments if one.instruction.startswith("tcgen05.mma") and one.role in roles]
+    return [one for each in whole for one in each.every if not one.tile]
+
+
 def test_d_of_a_product_is_drawn_alone(sources):
     """For each power of two, whose columns are 32 bits wide whatever the type; lanes are those of Tensor Memory."""
-    depths = {"f32": (8, 16, 32, 64), "f16": (16, 32), "s32": (32,)}
     for name, source in sources.items():
-        *_, chapter, higher = NUMBERED[name.removesuffix("+errata").removeprefix("ptx-isa-")]
-        whole = [one for one in source.fragments if one.instruction == "tcgen05.mma" and one.role == "D"]
-        found = {one.key: one for each in whole for one in each.every}
-        assert found.keys() == {
-            Key("tcgen05.mma", f"m{m}n{n}k{k}", type_, "D")
-            for m, (type_, deep) in product((64, 128), depths.items())
-            for k in deep
-            for n in (8, 16, 32, 64, 128, 256)
-            if (m, k) != (64, 64)  # kinds with block scales have M of 128 alone
-        }
-        for one in found.values():
-            m, n, _ = map(int, re.findall(r"\d+", one.shape))
+        version = name.removesuffix("+errata").removeprefix("ptx-isa-")
+        *_, chapter, _ = NUMBERED[version]
+        found = drawn(source, "D")
+        assert {one.instruction for one in found} == {"tcgen05.mma", "tcgen05.mma.sp"}
+        for one in found:
+            m, n, k = map(int, re.findall(r"\d+", one.shape))
+            letter, folded = LAYOUTS[m, one.qualifiers]
+            if letter == "B" and one.instruction.endswith(".sp"):
+                letter, folded = "C", 1
             assert (one.status, one.has_rows, one.citation.section) == ("figure-only", False, f"{chapter}.10.5")
-            assert (one.threads, one.registers, one.slots, one.first_bit) == (128, n, 1, 0)
-            assert one.citation.figures.partition(" ")[0] == str({128: 211, 64: 215}[m] + higher)
+            blocks = 2 if one.qualifiers == "cta_group::2" else 1
+            assert (one.threads, one.registers, one.slots, one.first_bit) == (128 * blocks, n // folded, 1, 0)
+            first = f"{FIGURES[version][letter]} #tcgen05-data-path-layout-{letter.lower()}1"
+            assert one.citation.figures.startswith(first)
+            assert (k < 64 or m in (128, 256)) or one.instruction.endswith(".sp")
+        dense = {
+            one.shape for one in found if one.type == "f32" and (one.qualifiers, one.instruction[11:]) == (None, "")
+        }
+        assert {f"m128n{n}k96" for n in (8, 16, 32, 64, 128, 256)} <= dense
+        assert "m64n8k96" not in dense
+
+
+def test_scales_are_drawn_alone_with_the_byte_that_is_chosen(sources):
+    """Of each number of scales, the bytes of a word that may be chosen; ue5m3 and eight scales came with 9.4."""
+    bytes_of = {1: {0, 1, 2, 3}, 2: {0, 2}, 3: {0, 1, 2, 3}, 4: {0}, 6: {0, 2}, 8: {0}}
+    first = {"SFA": {"9.1": 231, "9.4": 237}, "SFB": {"9.1": 240, "9.4": 257}}
+    last = {"SFA": {"9.1": 239, "9.4": 256}, "SFB": {"9.1": 258, "9.4": 278}}
+    for name, source in sources.items():
+        version = name.removesuffix("+errata").removeprefix("ptx-isa-")
+        for role in ("SFA", "SFB"):
+            chosen = {}
+            for one in drawn(source, role):
+                count, byte = map(int, re.fullmatch(r"scale_vec::(\d)X\.byte_id::(\d)", one.qualifiers).groups())
+                n, k = map(int, re.findall(r"\d+", one.shape)[1:])
+                chosen.setdefault(count, set()).add(byte)
+                assert one.status == "figure-only"
+                for figure in map(int, re.findall(r"(\d+) #", one.citation.figures)):
+                    assert first[role][version] <= figure <= last[role][version]
+                lines = 128 if role == "SFA" else n
+                assert (one.slots, one.registers) == (4, -(-lines // 32) * (1 + (byte + count > 4)))
+                assert one.dimensions == ((128, count) if role == "SFA" else (count, n))
+                stored = k // (2 if one.instruction.endswith(".sp") else 1)
+                assert stored / count in ((32, 64) if count == 1 else (16, 32))
+            assert chosen == {count: ids for count, ids in bytes_of.items() if count < 8 or version == "9.4"}
+        types = {one.type for one in drawn(source, "SFA", "SFB")}
+        assert types == {"ue8m0", "ue4m3", *(["ue5m3"] if version == "9.4" else [])}
+
+
+def test_figures_of_the_later_version_are_those_that_it_prints(sources):
+    """New figures stand between: 9.4 has those of scales in 128 lanes, and of compressed B."""
+    printed = {
+        "tcgen05-packing-formats-mxf8f6f4-tmem-dig1": 202,
+        "tcgen05-packing-formats-mxf4-tmem-dig1": 210,
+        "tcgen05-mma-scale-factor-a-2x-dig": 239,
+        "tcgen05-mma-scale-factor-a-4x-dig": 241,
+        "tcgen05-mma-scale-factor-a-block32-k96-dig4": 246,
+        "tcgen05-mma-scale-factor-a-block16-k96-dig2": 252,
+        "tcgen05-mma-scale-factor-b-block32-k96-ngt128-dig6": 269,
+        "tcgen05-mma-scale-factor-b-block16-k96-ngt128-dig4": 275,
+        "tcgen05-sparse-matrices-sparsity-selector-kind-f16-m64-dig": 287,
+        "tcgen05-sparse-matrices-sparsity-selector-kind-f8f6f4-mxf8f6f4-m128-256-dig": 292,
+    }
+    every = ", ".join(one.citation.figures for one in drawn(sources["ptx-isa-9.4"], "A", "D", "E", "SFA", "SFB"))
+    found = {anchor: int(number) for number, anchor in re.findall(r"(\d+) #([\w-]+)", every)}
+    assert printed.items() <= found.items()
+
+
+def _numbers(text, n):
+    """A shape or a stride of CuTe as its template arguments, with its letters for numbers, as a nested list."""
+    named = {"N_MMA": n, "MMA_MN": n, "SUBPART_DPs": 32, "MMA_VS": 1, "REP": 4}
+    text = re.sub(r"Int<([^<>]*)>", lambda found: str(_computed(found[1], named)), re.sub(r"\s", "", text))
+    text = re.sub(r"\b_(\d+)", r"\1", text).replace("REP", "4")
+    return json.loads(re.sub(r"(?:Shape|Stride)<", "[", text).replace(">", "]"))
+
+
+def _computed(text, named):
+    dividend, _, divisor = text.partition("/")
+    of = [named.get(word) or int(word) for word in (dividend, divisor) if word]
+    return of[0] // of[1] if len(of) > 1 else of[0]
+
+
+def _addresses(shape, stride):
+    """The address of each index of a layout, the first index fastest."""
+    if isinstance(shape, int):
+        return np.arange(shape) * stride
+    parts = [_addresses(*pair) for pair in zip(shape, stride, strict=True)]
+    found = parts[0]
+    for part in parts[1:]:
+        found = (part[:, None] + found[None, :]).ravel()
+    return found
+
+
+def _header(struct, *marks):
+    """The shape and stride of the first layout in a struct of CuTe's header behind some of its lines."""
+    folder = Path(find_spec("cutlass_library").submodule_search_locations[0])
+    text = (folder / "source/include/cute/atom/mma_traits_sm100.hpp").read_text()
+    for mark in (f"struct {struct}", *marks):
+        text = text[text.index(mark) + len(mark) :]
+    layout = re.search(r"tmem_atom = Layout\s*<\s*(Shape.*?>)\s*,\s*(Stride\s*<.*?)>\s*\{\}", text, re.DOTALL)
+    return layout.groups()
+
+
+@pytest.fixture(scope="module")
+def cutlass():
+    return {one.key: one for each in document("cutlass-4.2.0").fragments for one in each.every}
+
+
+@pytest.mark.skipif(not find_spec("cutlass_library"), reason="nvidia-cutlass is not installed")
+def test_cute_says_where_operands_lie_in_tensor_memory(cutlass):
+    """Each of ``tmem_frg`` is computed from the header's text: an address counts 128 lanes first, then columns."""
+    marks = {
+        (128, None): ("tmem_frg ", "N_SM == 1)", "M_MMA == 128)"),
+        (64, None): ("tmem_frg ", "N_SM == 1)", "M_MMA == 64)"),
+        (64, "ws"): ("tmem_frg_ws ", "M_MMA == 64)"),
+        (32, "ws"): ("tmem_frg_ws ", "M_MMA == 32)"),
+        (128, "cta_group::2"): ("tmem_frg ", "N_SM == 2)", "M_MMA == 64 && TmemAlloc == UMMA::TmemAllocMode::Inter"),
+        (256, "cta_group::2"): ("tmem_frg ", "N_SM == 2)", "M_MMA == 128)"),
+    }
+    seen = set()
+    for key, one in cutlass.items():
+        if not key.instruction.startswith("tcgen05.mma") or key.role not in "AD":
+            continue
+        seen.add((m := one.dimensions[0], key.qualifiers))
+        blocks, packed = 2 if key.qualifiers == "cta_group::2" else 1, one.slots
+        of_block, columns = m // blocks, one.dimensions[1]
+        shape, stride = (_numbers(text, columns) for text in _header(*marks[m, key.qualifiers]))
+        at = _addresses(shape, stride)
+        assert len(at) == of_block * columns
+        wanted = {}
+        for block in range(blocks):
+            for index, address in enumerate(at.tolist()):
+                lane, number = address % 128 + 128 * block, address // 128
+                cell = (index % of_block + of_block * block, index // of_block)
+                wanted[lane, number // packed, number % packed] = cell
+        assert {(e.lane, e.reg, e.slot): (e.row, e.col) for e in one.records()} == wanted
+        assert check(one) == []
+    assert seen == marks.keys()
+
+
+@pytest.mark.skipif(not find_spec("cutlass_library"), reason="nvidia-cutlass is not installed")
+def test_cute_says_where_scales_lie_in_tensor_memory(cutlass):
+    """``tmem_sf_frg`` of a byte each, four times; where a byte is chosen, it begins there."""
+    number = 0
+    for key, one in cutlass.items():
+        if not key.instruction.startswith("tcgen05.mma") or key.role not in ("SFA", "SFB"):
+            continue
+        number += 1
+        lines, scales = one.dimensions[:: 1 if key.role == "SFA" else -1]
+        if lines < 32:
+            continue
+        byte = int(key.qualifiers[-1])
+        texts = [text.replace("Int<MMA_NSF>", f"_{scales}") for text in _header("tmem_sf_frg", "Is_SFA ||")]
+        at = _addresses(*(_numbers(text, lines) for text in texts)).reshape(scales, 4, lines)
+        wanted = {}
+        for scale, copy, line in np.ndindex(at.shape):
+            lane, place = at[scale, copy, line] % 128, at[scale, copy, line] // 128 + byte
+            wanted[lane, place // 4, place % 4] = (line, scale) if key.role == "SFA" else (scale, line)
+        assert {(e.lane, e.reg, e.slot): (e.row, e.col) for e in one.records()} == wanted
+        assert check(one) == []
+    assert number > 50
 
 
 @pytest.mark.parametrize("m", [64, 128])
@@ -102,7 +270,7 @@ def test_tvm_fills_what_is_drawn_of_d(own, m):
     fragment = Fragment.of(key, cells, "imported")
     assert check(fragment) == []
     with lanemap.open(own) as database:
-        with pytest.raises(lanemap.LanemapError, match="figure-only, figures 21"):
+        with pytest.raises(lanemap.LanemapError, match=r"figure-only, figures 2[12]\d"):
             database.find(str(key.shape), "f32", "D", instruction="tcgen05.mma", row=17)
         database.add([Source("tvm", "import", "tvm", [fragment])])
         found = database.find(str(key.shape), "f32", "D", instruction="tcgen05.mma", row=17, col=5)
