@@ -658,7 +658,7 @@ class Database:
         from .db.flow import box, descriptor, instruction_descriptor
 
         query = _query(operand)
-        if query.role is None and (words := str(query.shape)).lower().startswith("tcgen05.mma"):
+        if query.role is None and instruction_descriptor.described(words := str(query.shape)):
             return instruction_descriptor.describe(words, decode)
         if box.writes(query):
             if decode is not None:

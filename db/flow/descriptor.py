@@ -208,6 +208,11 @@ def describe(query: Query, extents: str | None = None) -> Descriptor:
     of = tile(key)
     if of is None:
         raise LanemapError(f"say how {key} lies in shared memory: {', '.join(_patterns(key))}")
+    across = of.k * of.bits // 8
+    uneven = of.major == "K" and of.span % across and across % of.span  # as the 48 bytes of K = 96
+    if uneven and across > of.span:
+        words = f"a product takes {across} bytes along K, and a line has {of.span}"
+        raise LanemapError(f"{words}: write none.K or 128B.K")
     if extents is None:
         return Descriptor(key, of)
     letters, parts = _LETTERS[key.role], _EXTENTS.fullmatch(extents.lower())
@@ -221,11 +226,15 @@ def describe(query: Query, extents: str | None = None) -> Descriptor:
             )
     whole = of._replace(mn=numbers[letters[0]], k=numbers["k"])
     along = whole.k if of.major == "K" else whole.mn
-    if along * of.bits // 8 % of.span:
+    if along * of.bits // 8 % of.span and not uneven:
         wide = along * of.bits // 8
         fitting = [mode for mode, span in MODES.items() if wide % span == 0]
         raise LanemapError(
             f"{of.mode} needs rows of {of.span} bytes, and these have {wide}: write {fitting[-1]}.{of.major}"
+        )
+    if uneven and whole.k > of.k:
+        raise LanemapError(
+            f"a product takes {across} of {of.span} bytes of a line, and a later one leaves it: write k{of.k}"
         )
     if whole.size > LARGEST:
         raise LanemapError(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..errors import LanemapError
 from ..isa import data
-from ..isa.instructions import AXES, Key
+from ..isa.instructions import AXES, INSTRUCTIONS, Key, instruction
 from ..isa.types import type_bits
 from ..rows import Rows, Told
 from ..text import either, listed, spans
@@ -68,7 +68,7 @@ def fields(kind: str) -> list[Field]:
     """
     found = []
     for row in _table(kind)["fields"]:
-        spelt = row.get("values", {})
+        spelt = {kind: _numbered(kind)} if row["field"] == "K" else row.get("values", {})
         values: Mapping[str, int] = next((these for kinds, these in spelt.items() if kind in kinds.split()), {})
         if values or not spelt:  # what other kinds alone have is reserved
             runs = (map(int, run.split("-")) for run in row["bits"].split())
@@ -88,22 +88,26 @@ def widths(kind: str, *, sparse: bool) -> dict[int, list[int]]:
 
 
 def expect_shape(key: Key) -> None:
-    """Refuse a shape that no dense instruction of one block has, of any kind, for an A or B in shared memory.
+    """Refuse a shape that no instruction of one block has, of any kind, for an A or B in shared memory.
 
     Raises:
         LanemapError: it is one; says what would be right.
     """
     type_, (m, n, k) = key.type, (int(number) for _, number in AXES.findall(key.shape))
+    how = "sparse" if instruction(key.instruction).sparse else "dense"
     of_a = {kind: next(field.values for field in fields(kind) if field.name == "A") for kind in _KINDS}
-    depths = {kind: _depths(kind, type_) for kind, types in of_a.items() if type_ in types}
-    if not depths:
-        raise LanemapError(f"tcgen05.mma has no A or B of {type_}")
-    if not (kinds := [kind for kind, deep in depths.items() if k in deep]):
-        every = sorted({depth for deep in depths.values() for depth in deep})
+    rows = [(kind, row) for kind, types in of_a.items() if type_ in types for row in _depths(kind, how)]
+    rows = [(kind, row) for kind, row in rows if type_ in row.get("types", type_).split()]
+    if not rows:
+        raise LanemapError(f"{key.instruction} has no A or B of {type_}")
+    if not (having := [(kind, row) for kind, row in rows if row[how] == k]):
+        every = sorted({row[how] for _, row in rows})
         raise LanemapError(f"K of {type_} is {k}: it must be {either([*map(str, every)])}")
+    if not (kinds := [kind for kind, row in having if type_ not in row.get("drawn", "").split()]):
+        raise LanemapError(f"how {type_} with K of {k} is packed is figure-only: name one of 8 bits")
     wide: dict[int, set[int]] = {}
     for kind in kinds:
-        for rows, columns in widths(kind, sparse=False).items():
+        for rows, columns in widths(kind, sparse=how == "sparse").items():
             wide.setdefault(rows, set()).update(columns)
     if wide.pop(256) and m == 256:
         raise LanemapError("M of 256 lies in two blocks: name what one of them holds, with M of 128")
@@ -115,11 +119,15 @@ def expect_shape(key: Key) -> None:
         raise LanemapError(f"N of {type_} with M of {m} is {n}: it must be {listed(fitting)}")
 
 
-def _depths(kind: str, type: str) -> list[int]:
-    """The values of K that a dense instruction of a kind has, without 96: no line holds 48 bytes of each row evenly."""
-    named = [names for field in fields(kind) if field.name == "K" for names in field.values]
-    every = re.findall(r"dense (\d+)", " ".join(named)) or [256 // type_bits(type)]  # where there is one, of 32 bytes
-    return [int(k) for k in every if k != "96"]
+def _depths(kind: str, how: str) -> list[Mapping[str, Any]]:
+    """The rows of K of dense or of sparse products of a kind."""
+    return [row for row in _table(kind)["depths"] if kind in row["kinds"].split() and how in row]
+
+
+def _numbered(kind: str) -> dict[str, int]:
+    """The words for each number of the field of K."""
+    rows = [row for row in _table(kind)["depths"] if kind in row["kinds"].split() and "number" in row]
+    return {", ".join(f"{how} {row[how]}" for how in ("dense", "sparse") if how in row): row["number"] for row in rows}
 
 
 def _table(kind: str) -> Mapping[str, Any]:
@@ -131,8 +139,9 @@ def _table(kind: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, repr=False)
 class InstructionDescriptor(Told):
-    """The word with which a kind of tcgen05.mma is told its shapes and types, or where a matrix lies."""
+    """The word with which tcgen05.mma, or its sparse form, is told its shapes and types, or where a matrix lies."""
 
+    instruction: str
     kind: str
     word: int
 
@@ -157,6 +166,8 @@ class InstructionDescriptor(Told):
                 choices = " or ".join(f"{number} ({names})" for names, number in field.values.items())
                 said.append(f"{field.name} is {number}: it must be {choices}")
         held = {field.name: number * field.times for field, number in self.numbers()}
+        if instruction(self.instruction).sparse and not held.get("sparse", 1):
+            said.append(f"sparse is 0 (no): for {self.instruction} it must be 1 (yes)")
         known = widths(self.kind, sparse=bool(held.get("sparse")))
         if known and held["M"] not in known:
             said.append(f"M is {held['M']}: it must be {either([*map(str, sorted(known))])}")
@@ -180,7 +191,7 @@ class InstructionDescriptor(Told):
     def parts(self) -> Iterator[str | Rows]:
         """The word, what is wrong, and its fields."""
         of = "matrix" if self.kind == _SHARED else "instruction"
-        yield f"{of} descriptor of tcgen05.mma {_named(self.kind)}: 0x{self.word:0{self.bits // 4}x}"
+        yield f"{of} descriptor of {self.instruction} {_named(self.kind)}: 0x{self.word:0{self.bits // 4}x}"
         yield self.verdict
         yield self.rows()
 
@@ -191,6 +202,12 @@ def _named(kind: str) -> str:
 
 def _width(kind: str) -> int:
     return 64 if kind == _SHARED else 32
+
+
+def described(words: str) -> bool:
+    """Whether words begin with an instruction that a descriptor tells its shape and types: no mnemonic has them."""
+    named = INSTRUCTIONS.get(words.lower().split(maxsplit=1)[0]) if words.split() else None
+    return named is not None and named.multiplies and not named.has_forms
 
 
 def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
@@ -204,20 +221,21 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
     Raises:
         LanemapError: a field has no such value; says what it has.
     """
-    named = [word for word in words.split()[1:] if word]
+    head, *named = words.split()
+    head = head.lower()
     kinds = [word.lower().removeprefix("kind::") for word in named if word.lower().startswith("kind::")]
     if [word.lower() for word in named].count(_SHARED) == 1 and not kinds:
         kinds = [_SHARED]
         named = [word for word in named if word.lower() != _SHARED]
     if len(kinds) != 1:
-        raise LanemapError("name one kind of tcgen05.mma, as in kind::f16, or shared, for the descriptor of a matrix")
+        raise LanemapError(f"name one kind of {head}, as in kind::f16, or shared, for the descriptor of a matrix")
     kind = kinds[0]
     known = {field.name.lower(): field for field in fields(kind)}
     if decode is not None:
         if not 0 <= decode < 1 << _width(kind):
             raise LanemapError(f"{decode:#x} is no such descriptor: it has {_width(kind)} bits")
-        return InstructionDescriptor(kind, decode)
-    given: dict[str, str] = {}
+        return InstructionDescriptor(head, kind, decode)
+    given = {"sparse": "yes"} if instruction(head).sparse and "sparse" in known else {}
     types = []
     for word in (word for word in named if not word.lower().startswith("kind::")):
         name, equals, value = word.partition("=")
@@ -243,7 +261,7 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
         least = min(field.values.values(), default=0)
         chosen = field.number(given[name]) if name in given else least
         number |= sum((chosen >> at & 1) << bit for at, bit in enumerate(field.bits))
-    made = InstructionDescriptor(kind, number)
+    made = InstructionDescriptor(head, kind, number)
     if made.wrong:
-        raise LanemapError(f"no tcgen05.mma {_named(kind)} has this shape: {'; '.join(made.wrong)}")
+        raise LanemapError(f"no {head} {_named(kind)} has this shape: {'; '.join(made.wrong)}")
     return made

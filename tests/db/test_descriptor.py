@@ -21,6 +21,8 @@ TILES = [
     ("tcgen05.mma m128n64k16 bf16 A", "m128k64", 16),
     ("tcgen05.mma m64n64k32 e4m3 B", "n128k128", 8),
     ("tcgen05.mma m128n8k64 e2m1 B", "n16k512", 4),
+    ("tcgen05.mma m128n16k16 s1z4m11 B", "n32k64", 16),
+    ("tcgen05.mma.sp m128n8k64 s8 B", "n16k256", 8),
 ]
 CASES = [
     (operand, extents, bits, f"{mode}.{major}")
@@ -176,7 +178,16 @@ def test_a_verdict_is_what_memory_says_and_its_advice_makes_it_right(case, start
         ("m64n128k16 f16 B 128B.K", "n1024k128", "has 262144 bytes: a block has at most 232448"),
         ("m64n128k16 f16 D 128B.K", None, "a descriptor names A or B of"),
         ("tcgen05.mma m128n8k8 tf32 A 128B.MN", None, "tf32 is K-major only: choose from none.K"),
-        ("tcgen05.mma m128n8k96 e2m1 A 128B.K", None, "K of e2m1 is 96: it must be 32, 64 or 128"),
+        ("tcgen05.mma m128n8k192 e2m1 A 128B.K", None, "K of e2m1 is 192: it must be 32, 64, 96 or 128"),
+        (
+            "tcgen05.mma m128n8k96 e2m1 A 32B.K",
+            None,
+            "a product takes 48 bytes along K, and a line has 32: write none.K",
+        ),
+        ("tcgen05.mma m128n8k96 e2m1 A 128B.K", "m128k768", "48 of 128 bytes of a line, and a later one leaves it"),
+        ("tcgen05.mma m128n8k64 e3m2 A 128B.K", None, "how e3m2 with K of 64 is packed is figure-only: name one of 8"),
+        ("tcgen05.mma.sp m128n8k16 f16 A 128B.K", None, "K of f16 is 16: it must be 32"),
+        ("tcgen05.mma.sp m128n8k32 u4 B 128B.K", None, "tcgen05.mma.sp has no A or B of u4"),
         ("tcgen05.mma m96n8k16 f16 A 128B.K", None, "M of f16 with K of 16 is 96: it must be 32, 64 or 128"),
         ("tcgen05.mma m256n16k16 f16 A 128B.K", None, "M of 256 lies in two blocks: name what one of them holds"),
         ("tcgen05.mma m128n24k32 e4m3 B 128B.MN", None, "N of e4m3 with M of 128 is 24: it must be 16, 32, .., 256"),

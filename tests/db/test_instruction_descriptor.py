@@ -83,6 +83,18 @@ def test_k_is_that_of_a_dense_or_a_sparse_product(kind, k, sparse, bits):
     assert found.word ^ plain.word == bits
 
 
+@pytest.mark.parametrize(("kind", "k", "bits"), [("f16", 32, 4), ("i8", None, 4), ("mxf4", 192, 1 << 31 | 4)])
+def test_that_of_a_sparse_product_says_so(kind, k, bits):
+    types = [next(iter(numbers)) for numbers in (TYPES.get(kind) or SCALED[kind][:1])]
+    words = f"kind::{kind} m128n64 {' '.join([*types, types[-1]])}"
+    depth = f"k{k}" if k else ""
+    found = lanemap.Database.descriptor(f"tcgen05.mma.sp {words.replace('n64', f'n64{depth}')}")
+    assert found.word == described(words).word | bits
+    dense = lanemap.Database.descriptor(f"tcgen05.mma.sp kind::{kind}", decode=described(words).word)
+    assert dense.wrong == ["sparse is 0 (no): for tcgen05.mma.sp it must be 1 (yes)"]
+    assert "tcgen05.mma.sp" in str(found)
+
+
 @pytest.mark.few(20)
 @pytest.mark.parametrize("kind", [*TYPES, *SCALED])
 @pytest.mark.parametrize("sparse", [False, True])
@@ -215,7 +227,7 @@ def test_words_are_the_fields_of_a_descriptor_of_shared_memory(mode):
         read = lanemap.Database.descriptor("tcgen05.mma shared", decode=found.word)
         given = {"start": str(start), "leading": str(leading), "stride": str(stride), "base": str(base)}
         said = {row["field"]: row["meaning"] for row in read.rows().records()}
-        assert said == given | {"constant": "1", "leading_is": kept, "swizzle": mode}
+        assert said == given | {"constant": "1", "leading_is": kept, "lut_B": "0", "swizzle": mode}
 
 
 @pytest.mark.parametrize(
