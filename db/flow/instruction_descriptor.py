@@ -96,13 +96,13 @@ def expect_shape(key: Key) -> None:
     type_, (m, n, k) = key.type, (int(number) for _, number in AXES.findall(key.shape))
     how = "sparse" if instruction(key.instruction).sparse else "dense"
     of_a = {kind: next(field.values for field in fields(kind) if field.name == "A") for kind in _KINDS}
-    rows = [(kind, row) for kind, types in of_a.items() if type_ in types for row in _depths(kind, how)]
-    rows = [(kind, row) for kind, row in rows if type_ in row.get("types", type_).split()]
-    if not rows:
+    every = [(kind, row) for kind, types in of_a.items() if type_ in types for row in _depths(kind, how)]
+    typed = [(kind, row) for kind, row in every if type_ in row.get("types", type_).split()]
+    if not typed:
         raise LanemapError(f"{key.instruction} has no A or B of {type_}")
-    if not (having := [(kind, row) for kind, row in rows if row[how] == k]):
-        every = sorted({row[how] for _, row in rows})
-        raise LanemapError(f"K of {type_} is {k}: it must be {either([*map(str, every)])}")
+    if not (having := [(kind, row) for kind, row in typed if row[how] == k]):
+        deep = sorted({row[how] for _, row in typed})
+        raise LanemapError(f"K of {type_} is {k}: it must be {either([*map(str, deep)])}")
     if not (kinds := [kind for kind, row in having if type_ not in row.get("drawn", "").split()]):
         raise LanemapError(f"how {type_} with K of {k} is packed is figure-only: name one of 8 bits")
     wide: dict[int, set[int]] = {}
