@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -114,6 +115,7 @@ def between(page: str, file: str) -> str:
     return quote("/".join([".."] * (len(here) - shared) + [*there[shared:], name]), safe="/,")
 
 
+@lru_cache(4096)
 def _file_name(part: str) -> str:
     """A part of an address as the name of a file, on every system, that no other part has."""
     return quote(part, safe="+").replace("%", "=") if part.strip(".") else part.replace(".", "=2E")

@@ -91,14 +91,17 @@ class _Pages:
                     _ = fragment.packed  # reads it: a forked process has no connection to read it with
         self.same = _same(self.known)
         self.database = database
-        self.every: list[tuple[Page, str, Callable[[Context], Any]]] = [
+        every: list[tuple[Page, str, Callable[[Context], Any]]] = [
             (page, kind.name, partial(kind.facts, **asked))
             for kind in PAGES
             if kind.every
             for page, asked in kind.every(self.known)
             if page not in self.same
         ]
-        self.every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
+        every.append((page("search"), "search", lambda _: {"title": "Search"}))  # which the script fills
+        # An instruction is followed by its operands, whose matrices are drawn on both.
+        at = {tuple(product): number for number, product in enumerate(self.known.products)}
+        self.every = sorted(every, key=lambda each: at.get(each[0].path[:3], -1))
         self.there = frozenset(page for page, _, _ in self.every)
 
     @contextmanager

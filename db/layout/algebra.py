@@ -190,7 +190,7 @@ def as_cases(table: Array, most: int = MOST_CASES) -> list[Case]:
     return cases
 
 
-@lru_cache(64)
+@lru_cache(256)
 def _cases(data: bytes, kind: Any, shape: tuple[int, ...], most: int) -> list[Case] | NotASumError:
     """The cases, or why there are none. Operands of one layout have the same tables."""
     table: Array = np.frombuffer(data, kind).reshape(shape)

@@ -47,7 +47,7 @@ Spans = Sequence[tuple[int, int]]
 Elements = list[list[list[Element]]]
 
 
-@lru_cache(16)
+@lru_cache(32)
 def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Elements, int]]:
     """The matrix of each computation, with the elements of each cell, and how many elements are outside.
 
@@ -170,30 +170,34 @@ def repeat(tables: Sequence[Elements], lanes: int = 1, least: int = 1) -> tuple[
     These are at least so many. A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
     lines = len(tables[0])
-    counts = [[len(cell) for line in table for cell in line] for table in tables]
-    fields = [
-        [*zip(*(element for line in table for cell in line for element in cell), strict=True)] for table in tables
-    ]
     for step in range(least, lines // 2 + 1):
         if lines % step == 0:
-            both = zip(counts, fields, strict=True)
-            shifts = [shift for each in both if (shift := _shift(*each, step * len(each[0]) // lines, lanes))]
-            if len(shifts) == len(tables):
+            shifts = []
+            for table in tables:
+                if (shift := _shift(table, step, lanes)) is None:
+                    break
+                shifts.append(shift)
+            else:
                 return step, shifts
     return None
 
 
-def _shift(counts: Sequence[int], fields: Sequence[Sequence[int]], cells: int, lanes: int) -> Shift | None:
-    """The one shift from every element to that in its place so many cells further on.
-
-    ``counts`` say how many elements each cell has, and each of ``fields`` has a number of all elements.
-    """
-    further = sum(counts[:cells])
-    if not fields or further >= len(fields[0]) or counts[cells:] != counts[:-cells]:
+def _shift(table: Elements, step: int, lanes: int) -> Shift | None:
+    """The one shift from every element to that in its place so many lines further on."""
+    shift: Element | None = None
+    for line, further in zip(table, table[step:], strict=False):
+        for cell, repeated in zip(line, further, strict=True):
+            if len(cell) != len(repeated):
+                return None
+            for element, its in zip(cell, repeated, strict=True):
+                by = tuple(map(sub, its, element))
+                shift = shift or by
+                if by != shift:
+                    return None
+    if shift is None:
         return None
-    lane, reg, slot, row, col, last = by = [field[further] - field[0] for field in fields[:6]]
-    same = (all(map(each.__eq__, map(sub, field[further:], field))) for each, field in zip(by, fields, strict=False))
-    return (lane, reg, slot, row, col) if lane % lanes == 0 and col == last and all(same) else None
+    lane, reg, slot, row, col, last, *_ = shift
+    return (lane, reg, slot, row, col) if lane % lanes == 0 and col == last else None
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift, register: str = "register") -> str:
