@@ -11,7 +11,7 @@ from typing import Any
 from ..text import but_for_n, either, enumerated, grouped, naturally
 from .forms import Form
 from .instructions import INSTRUCTIONS, choices, instruction, undecided
-from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, spelt, tokens, words
+from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, notation, tokens, words
 from .types import is_shape, same_name, shape_name
 
 #: Kinds of tokens in the order in which people mistake them, after modifiers and options that stand in the name.
@@ -52,7 +52,7 @@ def no_form(asked: Tokens, title: str) -> str:
 def no_spelling(name: str) -> str:
     """Why no form has a name in one piece: its shape, or the names that are most like it."""
     asked = {*_PARTS.findall(name.lower())}
-    every = {its: form for form in every_candidate({}) for its in spelt(form, name)}
+    every = {its: form for form in every_candidate({}) for its in notation(name)(form)}
     _, nearest = min(grouped(every, lambda its: len(asked ^ {*_PARTS.findall(its.lower())})).items())
     size = re.search(r"\d+x\d+x\d+", name)
     if size and all({*words(name)} - {*words(its)} == {*words(size[0])} for its in nearest):

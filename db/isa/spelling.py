@@ -5,7 +5,7 @@ the qualifiers of a move (``x4.trans``). What an opcode says was learned from wh
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
 
 from . import by_word, data
@@ -188,20 +188,23 @@ def _move_atom(form: Form, head: str) -> str:
     return f"U16x{2 * number}_{head}_T" if letter == "T" and others else f"U32x{number}_{head}_{letter}"
 
 
-def spelt(form: Form, like: str) -> Mapping[str, str]:
-    """How a form is written in one piece, like another name, with the role that a spelling may have."""
+def notation(like: str) -> Callable[[Form], Mapping[str, str]]:
+    """How a form is written in one piece, each name with the role that it says, if any: in the notation of a name."""
     namespace, underscore, _ = like.partition("<")[0].partition("_")
-    if underscore:
-        return _in_namespace(form) if "." in namespace else dict.fromkeys(_identifiers(form), "")
+    return (_in_namespace if "." in namespace else _identifiers) if underscore else _opcodes
+
+
+@cache
+def _opcodes(form: Form) -> Mapping[str, str]:
     return {opcode(form): ""} if opcode(form) else {}
 
 
 @cache
-def _identifiers(form: Form) -> Sequence[str]:
+def _identifiers(form: Form) -> Mapping[str, str]:
     row = form.instruction
     own = [] if "." in (row.move_spelling or row.spelling) else [form.mnemonic]
     others = [form.written(other) for other in row.others if "." not in other]
-    return [*filter(None, (atom(form).rpartition("::")[2], *own, *others))]
+    return dict.fromkeys(filter(None, (atom(form).rpartition("::")[2], *own, *others)), "")
 
 
 @cache
@@ -229,29 +232,30 @@ def words(name: str) -> tuple[str, ...]:
 
 
 @lru_cache(1 << 14)
-def _pieces(name: str) -> Set[tuple[str, str]]:
-    """The tokens of a name in one piece, of which the types have an order."""
-    return joined((word, "types" if word in TYPES else "word") for word in words(name)).items()
-
-
-def _fits(name: str, its: str, form: Form) -> bool:
-    """Whether a spelling of a form begins as a name does, and has all that it says; one type is that of A and B.
-
-    Where it has no template arguments, they say nothing. Block scales and sparsity are never left out.
-    """
-    if "<" in name and "<" not in its:
-        return words(name.partition("<")[0]) == words(its)
-    said, whole = words(name), words(its)
-    if said[:1] != whole[:1] or _NEVER_LEFT_OUT & ({*said} ^ {*whole}):
-        return False
-    return _pieces(name) <= _pieces(its) | ({(form.a, "type")} if form.a == form.b else set())
+def _pieces(said: tuple[str, ...], form: Form | None = None) -> Set[tuple[str, str]]:
+    """The words of a name as tokens, whose types have an order, and the type of A alone where it is that of B."""
+    both = {form.a: "type"} if form and form.a == form.b else {}
+    return (both | dict(joined((word, "types" if word in TYPES else "word") for word in said))).items()
 
 
 def spelt_so(name: str, forms: Iterable[Form]) -> tuple[list[Form], set[str]]:
-    """The forms that are spelt as a name in one piece, or those that have all it says, and the roles in it."""
-    fit = [(form, *its) for form in forms for its in spelt(form, name).items() if _fits(name, its[0], form)]
-    fit = [each for each in fit if words(each[1]) == words(name)] or fit
-    return [*dict.fromkeys(form for form, _, _ in fit)], {role for _, _, role in fit}
+    """The forms whose spelling begins as a name in one piece does, and has all that it says, and the roles in those.
+
+    One type is that of A and B. Where a spelling has no template arguments, they say nothing. Block scales and sparsity
+    are never left out. If some are spelt just so, they are meant.
+    """
+    spellings = notation(name)
+    fit = []
+    for form in forms:
+        for its, role in spellings(form).items():
+            said, whole = words(name if "<" in its else name.partition("<")[0]), words(its)
+            alike = said[:1] == whole[:1] and not _NEVER_LEFT_OUT & ({*said} ^ {*whole})
+            if alike and (
+                _pieces(said) <= _pieces(whole, form) if name.count("<") <= its.count("<") else said == whole
+            ):
+                fit.append((form, role, said == whole))
+    fit = [each for each in fit if each[2]] or fit
+    return [*dict.fromkeys(form for form, _, _ in fit)], {role for _, role, _ in fit}
 
 
 def _tiers(asked: Tokens, vendor: str | None = None) -> Iterator[list[Form]]:
