@@ -1,7 +1,8 @@
-"""A kernel that CuTe's tutorial makes of its own layouts, copies and atoms, compiled from the package's sources."""
+"""Kernels of CuTe's tutorial and of CUTLASS, compiled from the package's sources."""
 
 import functools
 import importlib.util
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -15,14 +16,19 @@ M = N = 128
 K = 128
 
 
+def sources() -> Path:
+    """The folder of CUTLASS."""
+    spec = importlib.util.find_spec("cutlass_library")
+    if spec is None or spec.origin is None:
+        pytest.skip("needs lanemap[test-toolchains]: the sources of nvidia-cutlass")
+    return Path(spec.origin).parent / "source"
+
+
 @functools.cache
 def tutorial(name: str, target: str, folder: Path) -> str:
     """The PTX of a file of the tutorial."""
-    spec = importlib.util.find_spec("cutlass_library")
-    source = Path(spec.origin).parent / "source" if spec and spec.origin else Path()
+    source = sources()
     file = source / "examples" / "cute" / "tutorial" / f"{name}.cu"
-    if not file.exists():
-        pytest.skip("needs lanemap[test-toolchains]: the sources of nvidia-cutlass")
     include = [f"-I{source / each}" for each in ("include", "tools/util/include", "examples/common")]
     flags = [f"-arch={target}", "-std=c++17", "--expt-relaxed-constexpr", "-ptx", *include]
     subprocess.run([program("nvcc"), *flags, file, "-o", folder / "kernel.ptx"], check=True, capture_output=True)
@@ -53,3 +59,60 @@ def test_the_tutorial_of_sm_80_is_right(database, tmp_path):
     assert "1024 mma (m16n8k16 f16)" in found.counts
     assert "race" in {each.kind for each in traced(text.replace("cp.async.wait_group 1;", "")).findings}
     assert "operand" in {each.kind for each in traced(text.replace(".x4.m8n8", ".x4.trans.m8n8", 1)).findings}
+
+
+#: What the programs that write a struct have in place of pointers.
+_POINTERS = {"A": 0x111111110000, "B": 0x222222220000, "C": 0x333333330000}
+
+
+def of_cutlass(name: str, target: str, folder: Path) -> tuple[str, str]:
+    """The PTX of a kernel of CUTLASS, and the struct that it takes: its bytes with arrays and tensor maps in them."""
+    include = sources() / "include"
+    nvcc = program("nvcc")
+    library = Path(nvcc).parent.parent / "lib"
+    flags = ["-gencode", f"arch=compute_{target},code=compute_{target}", "-std=c++17", "--expt-relaxed-constexpr"]
+    flags += ["-DNDEBUG", "-DCUTLASS_ENABLE_DIRECT_CUDA_DRIVER_CALL", "-keep", "-keep-dir", folder, f"-I{include}"]
+    file = Path(__file__).parent / "kernels" / f"{name}.cu"
+    made = [nvcc, *flags, file, f"-L{library}", "-o", folder / "params"]
+    done = subprocess.run(made, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    data = subprocess.run([folder / "params"], check=True, capture_output=True).stdout
+    fields = [f"bytes:{data.hex()}"]
+    for array, pointer in _POINTERS.items():
+        for found in re.finditer(re.escape(pointer.to_bytes(8, "little")), data):
+            mapped = data[found.end() : found.end() + 120] == 120 * b"\xee"
+            fields.append(f"{'t' * mapped}{array}@{found.start()}")
+    (ptx,) = folder.glob("*.ptx")
+    return ptx.read_text(), f"p=struct({', '.join(fields)})"
+
+
+@pytest.mark.slow
+def test_a_product_of_cutlass_that_takes_a_struct_is_right(database, tmp_path):
+    text, struct_ = of_cutlass("cutlass_sm80", "80", tmp_path)
+
+    def traced(kernel, struct_=struct_):
+        given = [struct_, "A=f16[64,64]", "B=f16[64,64]", "C=f32[64,64]"]
+        return database.trace(kernel, given, "C[m,n] = A[m,k] B[n,k]", block=128, shared=24576)
+
+    found = traced(text)
+    assert found.ok, found
+    assert "128 mma (m16n8k16 f16)" in found.counts
+    assert not traced(text, re.sub(r"\b([AB])@", lambda name: f"{'BA'['AB'.index(name[1])]}@", struct_)).ok
+    assert "operand" in {each.kind for each in traced(text.replace(".x4.m8n8", ".x4.trans.m8n8", 1)).findings}
+
+
+@pytest.mark.skipif(not LONG, reason="a compiler takes minutes for it")
+@pytest.mark.slow
+def test_a_warp_specialised_product_of_cutlass_is_right(database, tmp_path):
+    text, struct_ = of_cutlass("cutlass_sm90", "90a", tmp_path)
+    given = [struct_, "A=f16[1,128,128]", "B=f16[1,64,128]", "C=f32[1,128,64]"]
+    given += [f"t{name}=map({name},box=1x64x{row},swizzle=128B)" for name, row in (("A", 64), ("B", 64), ("C", 32))]
+
+    def traced(kernel):
+        product = "C[l,m,n] = A[l,m,k] B[l,n,k]"
+        return database.trace(kernel, given, product, block=256, grid=2, shared=197632)
+
+    found = traced(text)
+    assert found.ok, found
+    assert "16 wgmma (m64n64k16 f16) in 8 places" in found.counts
+    assert not traced(text.replace("wgmma.wait_group.sync.aligned", "// wgmma.wait_group.sync.aligned")).ok
