@@ -103,8 +103,11 @@ def _call_by_address(
     def step(group: ActiveThreads) -> None:
         for start in np.unique(address.bits[group.mask]).tolist():
             own = group.mask & (address.bits == start)
-            if start in names:
+            if start in names and not machine.within(own, start):
                 _call_by_name(machine, names[start], results, given, function)(ActiveThreads.of(own))
+            elif start in names:
+                place = machine.program[machine.at][0].place
+                machine.log.stopped = f"{place}: the function {names[start]} calls itself, and has no stack here"
             else:
                 machine.fault("bounds", np.flatnonzero(own), f"there is no function at {start:#x}")
                 machine.stop(own)

@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from ...db.errors import LanemapError
 from .ptx import (
     SPACES,
     TYPE,
     Both,
     Function,
+    Link,
     MemoryOperand,
     Module,
     Name,
@@ -232,7 +235,8 @@ def _variables(tokens: Sequence[_Token]) -> list[Variable]:
         words = [token.text for token in declared]
         if not words:
             continue
-        head, _, rest = " ".join(words).partition(" = ")
+        at = words.index("=") if "=" in words else len(words)
+        head = " ".join(words[:at])
         head = head if "." in head.split(" [")[0] else said + head  # as the one before it, but for the name
         matched = re.search(r"([$\w%]+)((?: \[ ?\d* ?\])*)$", head)
         if matched is None:
@@ -244,15 +248,31 @@ def _variables(tokens: Sequence[_Token]) -> list[Variable]:
         each = max(bits_of(types[0]) // 8, 1) * (4 if ".v4" in head else 2 if ".v2" in head else 1)
         size = each * prod(int(extent or 0) for extent in extents)
         align = re.search(r"\.align (\d+)", head)
-        pointer, data = ".ptr" in words, None
-        if rest:
-            numbers = [int(number, 0) for number in re.findall(r"(?<![\w.])-?(?:0x[0-9a-fA-F]+|\d+)", rest)]
-            width = bits_of(types[0]) // 8
-            data = b"".join((number & (1 << 8 * width) - 1).to_bytes(width, "little") for number in numbers)
+        pointer, data, links = ".ptr" in words, None, ()
+        if at < len(words):
+            data, links = _initial(declared[at + 1 :], types[0])
+            size = size or len(data)
             data = data.ljust(size, b"\0")
         alignment = each if align is None or pointer else int(align[1])
-        found.append(Variable(matched[1], space, types[0], size, alignment, data, pointer))
+        found.append(Variable(matched[1], space, types[0], size, alignment, data, pointer, links))
     return found
+
+
+def _initial(tokens: Sequence[_Token], type_: str) -> tuple[bytes, tuple[Link, ...]]:
+    """What a variable begins with (5.4.4): numbers of a type, and addresses, whose places are zero in the bytes."""
+    width, data, links = bits_of(type_) // 8, b"", list[Link]()
+    for element in _separated([token for token in tokens if token.text not in "{}"]):
+        words = [token.text for token in element]
+        if name := next((token.text for token in element if token.kind == "word" and token.text != "generic"), None):
+            mask = _integer(words[0]) if words[1:2] == ["("] and element[0].kind == "number" else -1
+            more = _sum([token for token in element[words.index(name) :] if token.text != ")"])[1]
+            links.append(Link(len(data), width, name, more, mask))
+        number = Number(0) if name else _number(element)
+        bits = number.number
+        if number.type == "f64" and type_ != "f64":
+            bits = int(np.array(bits, "u8").view("f8").astype(f"f{width}").view(f"u{width}"))
+        data += (bits & (1 << 8 * width) - 1).to_bytes(width, "little")
+    return data, tuple(links)
 
 
 def _separated(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:

@@ -66,8 +66,21 @@ class Both(NamedTuple):
 Operand = Name | Number | Vector | MemoryOperand | Both
 
 
+class Link(NamedTuple):
+    """An address in what a variable begins with: at ``offset``, of ``size`` bytes, that of a name and ``more``.
+
+    Of the address only the bits of ``mask`` are there, moved down.
+    """
+
+    offset: int
+    size: int
+    name: str
+    more: int
+    mask: int
+
+
 class Variable(NamedTuple):
-    """A variable in a state space, or a parameter. ``size`` counts bytes; ``data`` is what it begins with."""
+    """A variable in a state space, or a parameter, of ``size`` bytes. It begins with ``data``, and ``links`` in it."""
 
     name: str
     space: str
@@ -76,6 +89,7 @@ class Variable(NamedTuple):
     align: int
     data: bytes | None = None
     pointer: bool = False
+    links: tuple[Link, ...] = ()
 
 
 class SourceLine(NamedTuple):
@@ -139,12 +153,30 @@ class Module:
 
     def reached(self, function: Function) -> list[Function]:
         """The functions that one calls or takes the address of, also through others."""
+        return self._reached([function], {})
+
+    def starts(self, entry: Function) -> dict[str, int]:
+        """Where an entry and all that it may call begin, one behind the other, and behind each a ``ret``.
+
+        What variables have the address of may be called, too.
+        """
+        links = {each.name: [link.name for link in each.links] for each in self.variables}
+        found, end = dict[str, int](), 0
+        for function in [entry, *(each for each in self._reached([entry], links) if each is not entry)]:
+            found[function.name] = end
+            end += len(function.body) + 1
+        return found
+
+    def _reached(self, open_: list[Function], links: dict[str, list[str]]) -> list[Function]:
         found: dict[str, Function] = {}
-        open_ = [function]
         while open_:
             operands = [operand for statement in open_.pop().body for operand in statement.operands]
-            for name in {each.name for each in operands if isinstance(each, Name)} - found.keys():
-                if name in self.functions:
+            bases = [each.base if isinstance(each, MemoryOperand) else each for each in operands]
+            names = [each.name for each in bases if isinstance(each, Name)]
+            while names:
+                name = names.pop()
+                names += links.pop(name, [])
+                if name in self.functions and name not in found:
                     found[name] = self.functions[name]
                     open_.append(found[name])
         return [*found.values()]

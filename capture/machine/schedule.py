@@ -194,6 +194,14 @@ class Machine(Threads):
         self.depth[group.mask] += 1
         self.pc[group.mask] = start
 
+    def within(self, mask: Array, start: int) -> bool:
+        """Whether one of some threads has not yet returned from the function that begins at a place."""
+        backs = [back[mask & (self.depth > depth)] for depth, back in enumerate(self.stack)]
+        called = {
+            self.program[back - 1][1].name for back in np.unique(np.concatenate([[self.at + 1], *backs])).tolist()
+        }
+        return self.program[start][1].name in called
+
     def end(self, group: ActiveThreads) -> None:
         """Threads return from a function, or end."""
         returning = group.mask & (self.depth > 0)

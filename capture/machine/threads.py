@@ -47,7 +47,8 @@ class Threads:
         self.carry = Register(1, np.zeros(self.threads, bool))
         self.clocked: Counter[int] = Counter()
         self.special = self._special()
-        functions = [entry, *(function for function in self.module.reached(entry) if function is not entry)]
+        self.entry_of = self.module.starts(entry)
+        functions = [self.module.functions[name] for name in self.entry_of]
         self.functions = {function.name: function for function in functions}
         self.symbols: dict[str, int] = dict(job.symbols)
         self.own: dict[tuple[str, str], int] = {}
@@ -60,10 +61,8 @@ class Threads:
             for function in functions
             for name, type_ in function.registers.items()
         }
-        self.entry_of: dict[str, int] = {}
         self.program: list[tuple[Statement, Function]] = []
         for function in functions:
-            self.entry_of[function.name] = len(self.program)
             self.program += [(instruction, function) for instruction in function.body]
             self.program.append((Statement(("ret",), (), None, SourceLine(0)), function))
         self.at = 0

@@ -128,7 +128,7 @@ def trace(
         for factor in term.factors
         if factor.metadata
     }
-    globe, symbols = _globe(module, arrays)
+    globe, symbols = _globe(module, arrays, module.starts(function))
     places = {argument.name: place for argument, place in zip(arrays, symbols.places, strict=True)}
     launch = Launch(grid, block, shared, *parameters.packed(given, function.parameters, places))
     tape, log = Tape(1 + sum(argument.count for argument in arrays), _alone(arrays)), Log()
@@ -216,8 +216,8 @@ class _Symbols(NamedTuple):
     named: dict[str, int]
 
 
-def _globe(module: Module, arrays: Sequence[Argument]) -> tuple[Memory, _Symbols]:
-    """Global memory with the arguments, and with the variables of the module."""
+def _globe(module: Module, arrays: Sequence[Argument], functions: Mapping[str, int]) -> tuple[Memory, _Symbols]:
+    """Global memory with the arguments, and with the variables of the module, which may have addresses of others."""
     variables = [variable for variable in module.variables if variable.space in (".global", ".const")]
     globe, places = lay_out([*(argument.size for argument in arrays), *(max(each.size, 1) for each in variables)])
     for argument, place in zip(arrays, places, strict=False):
@@ -229,6 +229,13 @@ def _globe(module: Module, arrays: Sequence[Argument]) -> tuple[Memory, _Symbols
         at = slice(place.address - GLOBAL, place.address - GLOBAL + variable.size)
         globe.data[at], globe.origin[at] = np.frombuffer(variable.data or bytes(variable.size), "u1"), NONE
     named = {variable.name: place.address for variable, place in zip(variables, own, strict=True)}
+    known = {**functions, **named}
+    for variable in variables:
+        for link in variable.links:
+            bits = known.get(link.name, 0) + link.more & link.mask
+            bits = bits // (link.mask & -link.mask) & (1 << 8 * link.size) - 1
+            start = named[variable.name] - GLOBAL + link.offset
+            globe.data[start : start + link.size] = np.frombuffer(bits.to_bytes(link.size, "little"), "u1")
     return globe, _Symbols(places[: len(arrays)], named)
 
 
