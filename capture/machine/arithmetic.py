@@ -5,7 +5,7 @@ A number that is computed from one element has the origin of that element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from ...db.layout.algebra import Array
 from .launch import Step, known
 from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
-from .values import ActiveThreads, joined, to_bits, whole
+from .values import NONE, ActiveThreads, Register, joined, to_bits, whole
 
 
 class Rule(NamedTuple):
@@ -159,7 +159,7 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
     wide = "sat" in instruction.parts and type_ == "s32"
     compute = extremum(instruction, name == "min") if name in ("min", "max") else rule.compute
     down = bits_of(type_) - 1 if "shiftamt" in instruction.parts else None
-    packed = type_.endswith("x2")
+    signs = {"add": 1, "sub": -1}
 
     def step(group: ActiveThreads) -> None:
         given = [source.numbers(type_) for source in sources]
@@ -168,26 +168,62 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
         numbers = limited(instruction, compute(*given), type_)
         if down is not None:  # how far what is found is from the highest bit
             numbers = np.where(numbers < 0, numbers, down - numbers)
-        if packed and any(source.origin is not None for source in sources):
-            half = result.width // 16
-            parts = [
-                machine.tape.join(rule.joins, [None if s.origin is None else whole(s.origin[:, at]) for s in sources])
-                for at in (slice(0, half), slice(half, None))
-            ]
-            both = [np.zeros(machine.threads, np.int32) if part is None else part for part in parts]
-            result.put(to_bits(type_, numbers), np.repeat(np.stack(both, axis=1), half, axis=1), group)
-            return
-        ids = machine.tape.join(rule.joins, [source.ids for source in sources])
-        result.put_numbers("u32" if counts else type_, numbers, ids, group)
+
+        def join(ids: Sequence[Array | None], at: Any) -> Array | None:
+            if name in signs and numbers.dtype.kind == "f":
+                ids = _changing(numbers[at], [given[0][at], signs[name] * given[1][at]], ids)
+            return machine.tape.join(rule.joins, ids)
+
+        _put(result, "u32" if counts else type_, numbers, sources, join, group)
 
     return step
 
 
+def _put(
+    result: Register,
+    type_: str,
+    numbers: Array,
+    sources: Sequence[Register],
+    join: Callable[[Sequence[Array | None], Any], Array | None],
+    group: ActiveThreads,
+) -> None:
+    """Write numbers, with what ``join`` makes of the origins of their sources: of two that are packed each by itself.
+
+    It is also given where the numbers of these origins are.
+    """
+    if not type_.endswith("x2") or all(source.origin is None for source in sources):
+        result.put_numbers(type_, numbers, join([source.ids for source in sources], ...), group)
+        return
+    half, both = result.width // 16, np.zeros(numbers.shape, np.int32)
+    for number in (0, 1):
+        at = slice(half * number, half * (number + 1))
+        ids = [None if each.origin is None else whole(each.origin[:, at]) for each in sources]
+        if (joined_ := join(ids, (slice(None), number))) is not None:
+            both[:, number] = joined_
+    result.put(to_bits(type_, numbers), np.repeat(both, half, axis=1), group)
+
+
+def _changing(total: Array, numbers: Sequence[Array], ids: Sequence[Array | None]) -> list[Array | None]:
+    """The origins of two numbers that are added, but of what changes nothing of a constant.
+
+    So a masked score, which is minus infinity or far below all others, stays a constant whatever is taken from it.
+    """
+    found = list(ids)
+    for at, other in ((0, 1), (1, 0)):
+        own, constant = ids[at], True if ids[other] is None else ids[other] == NONE
+        if own is None or not np.any(constant):
+            continue
+        same = constant & (total == numbers[other]) & ((numbers[at] != 0) | np.isinf(numbers[other]))
+        if same.any():
+            found[at] = np.where(same & (own > NONE), NONE, own)
+    return found
+
+
 def _product(machine: Machine, instruction: Statement, function: Function) -> Step:
     """mul, mad and fma: a product, whole, its upper or its lower half, and what is added to it."""
-    parts, type_ = set(instruction.parts), instruction.type
+    words, type_ = set(instruction.parts), instruction.type
     known(instruction, "wide hi lo rn rz rm rp ftz sat relu cc")
-    wide = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}.get(type_, type_) if "wide" in parts else type_
+    wide = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}.get(type_, type_) if "wide" in words else type_
     result = machine.register(instruction.operands[0], wide, function)
     factors = machine.registers_of(instruction.operands[1:3], type_, function)
     added = machine.registers_of(instruction.operands[3:], wide, function)
@@ -195,16 +231,21 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
     def step(group: ActiveThreads) -> None:
         a, b = (factor.numbers(type_) for factor in factors)
         c = added[0].numbers(wide) if added else None
-        if "hi" in parts:
+        if "hi" in words:
             numbers = _high(a, b) if c is None else _high(a, b) + c
-        elif "wide" in parts:
+        elif "wide" in words:
             larger = a.astype(f"{a.dtype.kind}{2 * a.dtype.itemsize}") * b
             numbers = larger if c is None else larger + c
         else:
             numbers = a * b if c is None else _fused(a, b, c)
-        ids = machine.tape.join("mul", [factor.ids for factor in factors])
-        ids = machine.tape.join("add", [ids, *(each.ids for each in added)])
-        result.put_numbers(wide, limited(instruction, numbers, wide), ids, group)
+
+        def join(ids: Sequence[Array | None], at: Any) -> Array | None:
+            parts = [machine.tape.join("mul", ids[:2]), *ids[2:]]
+            if c is not None and c.dtype.kind == "f":
+                parts = _changing(numbers[at].astype(c.dtype), [(a * b)[at], c[at]], parts)
+            return machine.tape.join("add", parts)
+
+        _put(result, wide, limited(instruction, numbers, wide), [*factors, *added], join, group)
 
     return step
 

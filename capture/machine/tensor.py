@@ -18,7 +18,7 @@ from .memory import Memory
 from .ptx import Function, Number, Statement, Vector
 from .schedule import Machine
 from .types import expect_type
-from .values import MIXED, NONE, UNSET, ActiveThreads, Execution, Register, held, joined, whole
+from .values import NONE, UNSET, ActiveThreads, Execution, Register, held, joined, whole
 
 #: Gives the fragment of a key. Raises LanemapError where no source has its elements.
 Layouts = Callable[[Key], Fragment]
@@ -226,10 +226,8 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
         if form.stores:
             codes = bits_of(registers, groups).swapaxes(1, 2).reshape(len(groups), -1)
             data = np.ascontiguousarray(codes).view("u1").reshape(at.size, width)
-            held_ids = origins(machine, registers, groups, form.operand("r").slots).reshape(-1)
-            chosen = good.ravel()
-            own = np.repeat(held_ids[chosen, None], width, axis=1)
-            machine.store(memory, at.ravel()[chosen], data[chosen], own, who[chosen])
+            own, chosen = origins(machine, registers, groups, _BYTES).reshape(-1, width), good.ravel()
+            machine.store(memory, at.ravel()[chosen], data[chosen], own[chosen], who[chosen])
             return
         data, ids = memory.load(at.ravel(), width)
         if packed:
@@ -237,11 +235,13 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
         machine.reads(memory, at.ravel()[good.ravel()], width, who[good.ravel()])
         ids = np.where(good.reshape(-1, 1), ids, UNSET)
         words = np.ascontiguousarray(data.reshape(len(groups), WARP, -1)).view("u4").swapaxes(1, 2)
-        by_slot = np.where((ids == ids[:, :1]).all(axis=1), ids[:, 0], MIXED).reshape(len(groups), -1)
-        write(machine, registers, groups, words, by_slot, group)
+        write(machine, registers, groups, words, ids.reshape(len(groups), -1), group)
 
     return step
 
+
+#: Bytes of a register that holds a row of a matrix, or a part of it.
+_BYTES = 4
 
 #: Bits of a number in memory, by the name of what becomes bytes when it is loaded (9.7.16.5.15).
 _PACKED = {".b4x16_p64": 4, ".b6x16_p32": 6, ".s4": 4}
@@ -316,9 +316,9 @@ def _transpose(machine: Machine, instruction: Statement, function: Function, for
     def step(group: ActiveThreads) -> None:
         groups = whole_groups(machine, group, WARP)
         codes = np.ascontiguousarray(bits_of(source, groups).swapaxes(1, 2)).reshape(len(groups), -1).view("u2")
-        ids = origins(machine, source, groups, form.operand("A").slots)
+        ids = origins(machine, source, groups, _BYTES).reshape(len(groups), -1, 2)  # a number may be of two elements
         at = of.slot[0][to.col, to.row]
         words = np.ascontiguousarray(codes[:, at]).view("u4").reshape(len(groups), 1, WARP)
-        write(machine, target, groups, words, ids[:, at], group)
+        write(machine, target, groups, words, ids[:, at].reshape(len(groups), -1), group)
 
     return step

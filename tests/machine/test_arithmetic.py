@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ..modes import examples
-from .conftest import computed
+from .conftest import computed, run
 
 EDGES = [0, 1, 2, 5, 31, 32, 33, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
 
@@ -429,3 +429,22 @@ def test_what_is_chosen_and_compared():
         0,
         0xFFFFFFFF,
     ]
+
+
+@pytest.mark.parametrize("operation", ["add.f32 %d, %a, %b", "sub.f32 %d, %a, %b", "fma.rn.f32 %d, %a, 1.0, %b"])
+@pytest.mark.parametrize("constant", [-np.inf, -1e30, 0.0, 1.0, 1e9])
+def test_what_changes_nothing_of_a_constant_leaves_no_trace(operation, constant):
+    """A masked score is no element: whatever is added to it, it stays what it is."""
+    text = f"""
+    .visible .entry one(.param .u64 A, .param .u64 C) {{ .reg .b64 %from, %to; .reg .b32 %t; .reg .f32 %a, %b, %d;
+    mov.u32 %t, %tid.x; ld.param.u64 %from, [A]; mad.wide.u32 %from, %t, 4, %from;
+    ld.param.u64 %to, [C]; mad.wide.u32 %to, %t, 4, %to;
+    ld.global.f32 %a, [%from]; mov.f32 %b, 0f{np.float32(constant).view("u4"):08X}; {operation};
+    st.global.f32 [%to], %d; ret; }}"""
+    numbers = np.array([3, -2, 0.5, 0] * 8, "f4")
+    found = run(text, {"A": numbers, "C": "f32[32]"}, "C[m] = A[m]", block=32)
+    added = np.float32(-constant if "sub" in operation else constant)
+    total = numbers + added
+    unchanged = (total == added) & ((numbers != 0) | np.isinf(constant))
+    assert np.array_equal(found.outputs["C"], total)
+    assert np.array_equal(found.judge.stored == 0, unchanged)

@@ -349,12 +349,14 @@ def test_what_triton_makes_of_a_product_is_right(triton, capability, database):
     assert ("wgmma (m64n64k16 f16)" in found.counts) == (capability == 90), found.counts
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("capability", [80, 90, 120])
-def test_what_triton_makes_of_attention_is_right(triton, capability, database):
+@pytest.mark.parametrize("causal", [True, False])
+def test_what_triton_makes_of_attention_is_right(triton, causal, capability, database):
     types = {"q": "*fp16", "k": "*fp16", "v": "*fp16", "o": "*fp32", "width": "i32", "scale": "fp32"}
-    kernel = compiled("attention", types, {"tile_m": 64, "tile_n": 64, "size": 64}, capability)
+    kernel = compiled("attention", types, {"tile_m": 64, "tile_n": 64, "size": 64, "causal": causal}, capability)
     given = {"q": (64, 64), "k": (128, 64), "v": (128, 64), "o": (64, 64), "width": 128, "scale": 0.125}
-    steps = "S[m,n] = 0.125 q[m,d] k[n,d]; P = softmax(S); o[m,e] = P[m,n] v[n,e]"
+    steps = f"S[m,n] = 0.125 q[m,d] k[n,d]; P = softmax({'causal(S)' if causal else 'S'}); o[m,e] = P[m,n] v[n,e]"
     found = database.trace(kernel, given, steps)
     assert found.ok, found
     with pytest.raises(lanemap.LanemapError, match="the kernel takes q, k, v, o, width, scale: x does not fit"):

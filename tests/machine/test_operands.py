@@ -1,4 +1,4 @@
-"""What C and D hold, as fragments: of D, what its sums are stored as."""
+"""What operands hold, as fragments: of D, what its sums are stored as."""
 
 from itertools import permutations
 
@@ -209,3 +209,28 @@ def test_a_product_between_others_is_stored_nowhere(nvcc):
     for number in by_array["K"]:
         with pytest.raises(LanemapError, match="or none that can be followed"):
             found.operand("D", number)
+
+
+#: The same kernel of numbers of 8 bits, two of which ldmatrix moves as one.
+OF_BYTES = PRODUCT.replace("m16n8k16.row.col.f32.f16.f16.f32", "m16n8k32.row.col.s32.s8.s8.s32")
+BYTES = ["A=s8[16,32]", "B=s8[8,32]", "C=s32[16,8]"]
+MOVES = {
+    "ldmatrix": "",
+    "movmatrix": "movmatrix.sync.aligned.m8n8.trans.b16 %b0, %b0; " * 2,
+    "stmatrix": """bar.warp.sync -1; stmatrix.sync.aligned.m8n8.x2.shared.b16 [%at], {%b0, %b1}; bar.warp.sync -1;
+    ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%b0, %b1}, [%at];""",
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_each_byte_that_a_matrix_moves_keeps_its_origin(move):
+    text = OF_BYTES.replace("    shr.u32 %group, %lane, 2;", f"    {MOVES[move]}\n    shr.u32 %group, %lane, 2;")
+    text = text.replace(".target sm_80", ".target sm_90")
+    right = run(text, BYTES, FORMULA, block=64)
+    assert right.ok, right
+    assert right.operand("B").same_layout(documented()[Key("mma", "m16n8k32", "s8", "B", "col")])
+    a = run(text.replace("{%a0, %a1, %a2, %a3}", "{%a0, %a2, %a1, %a3}"), BYTES, FORMULA, block=64)
+    assert "registers 1 and 2 are exchanged" in a.findings[0].words
+    b = run(text.replace("{%b0, %b1}, {%c0", "{%b1, %b0}, {%c0"), BYTES, FORMULA, block=64)
+    assert "column 0 of A has A[0][0], row 0 of B B[0][16]" in b.findings[0].details[0]
+    assert "are not of this sum" in str(b)

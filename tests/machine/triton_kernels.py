@@ -18,7 +18,9 @@ def matmul(a, b, c, width, depth, tile_m: tl.constexpr, tile_n: tl.constexpr, ti
 
 
 @triton.jit
-def attention(q, k, v, o, width, scale, tile_m: tl.constexpr, tile_n: tl.constexpr, size: tl.constexpr):
+def attention(
+    q, k, v, o, width, scale, tile_m: tl.constexpr, tile_n: tl.constexpr, size: tl.constexpr, causal: tl.constexpr
+):
     rm = tl.program_id(0) * tile_m + tl.arange(0, tile_m)
     rd = tl.arange(0, size)
     rn = tl.arange(0, tile_n)
@@ -29,6 +31,8 @@ def attention(q, k, v, o, width, scale, tile_m: tl.constexpr, tile_n: tl.constex
     for n in range(0, width, tile_n):
         keys = tl.load(k + (n + rn)[:, None] * size + rd[None, :])
         scores = tl.dot(rows, tl.trans(keys)) * scale
+        if causal:
+            scores = tl.where(rm[:, None] >= (n + rn)[None, :], scores, float("-inf"))
         higher = tl.maximum(most, tl.max(scores, 1))
         powers = tl.exp2((scores - higher[:, None]) * 1.4426950408889634)
         shrunk = tl.exp2((most - higher) * 1.4426950408889634)
