@@ -248,9 +248,9 @@ def _variables(tokens: Sequence[_Token]) -> list[Variable]:
         each = max(bits_of(types[0]) // 8, 1) * (4 if ".v4" in head else 2 if ".v2" in head else 1)
         size = each * prod(int(extent or 0) for extent in extents)
         align = re.search(r"\.align (\d+)", head)
-        pointer, data, links = ".ptr" in words, None, ()
-        if at < len(words):
-            data, links = _initial(declared[at + 1 :], types[0])
+        pointer = ".ptr" in words
+        data, links = _initial(declared[at + 1 :], types[0]) if at < len(words) else (None, ())
+        if data is not None:
             size = size or len(data)
             data = data.ljust(size, b"\0")
         alignment = each if align is None or pointer else int(align[1])
