@@ -57,46 +57,6 @@ def test_atoms_of_cute_are_what_a_descriptor_reads(type_, bits, mode, major, lin
         assert right[mn, k] == byte * 8 + bit % 8
 
 
-@pytest.mark.parametrize(("type_", "bits", "mode", "major", "line", "depth"), [*cases()])
-def test_shared_layouts_of_triton_are_what_a_descriptor_reads(type_, bits, mode, major, line, depth):
-    """``nvmma_shared`` as a linear layout, of a tile that is one line wide."""
-    pytest.importorskip("triton")
-    from triton.experimental.gluon import language
-
-    from lanemap.ingest.python.mappings import triton
-
-    if mode == "none" and (depth > line or major == "MN"):
-        pytest.skip("without a swizzle its rows follow each other, however wide they are")
-    rows, deep = (16, line) if major == "K" else (line, 16)
-    layout = language.NVMMASharedLayout(
-        swizzle_byte_width=MODES[mode] if mode != "none" else 0,
-        element_bitwidth=bits,
-        rank=2,
-        transposed=major == "MN",
-    )
-    bases = triton._builder.to_linear_layout(layout._to_ir(triton._builder), [rows, deep]).offset_bases
-    right = read(type_, mode, major, rows, max(deep, depth))
-    for offset in range(rows * deep):
-        cell = np.bitwise_xor.reduce([basis for bit, basis in enumerate(bases) if offset >> bit & 1] + [[0, 0]])
-        assert right[*cell] == offset * bits
-
-
-@pytest.mark.parametrize(("type_", "bits", "mode", "major", "line", "depth"), [*cases()])
-def test_shared_layouts_of_tvm_are_what_a_descriptor_reads(type_, bits, mode, major, line, depth):
-    """``mma_shared_layout`` of a tile that is one line wide, and without a swizzle of eight rows."""
-    utilities = pytest.importorskip("tvm.backend.cuda.tile_primitive.tma_utils")
-    if mode == "none" and major == "MN":
-        pytest.skip("without a swizzle its rows run along K")
-    named = {"f16": "float16", "tf32": "float32", "e4m3": "float8_e4m3fn"}[type_]
-    lines = 8 if mode == "none" else 16
-    along = max(depth, line) if major == "K" else line
-    layout = utilities.mma_shared_layout(named, [*MODES].index(mode), [lines, along])
-    right = read(type_, mode, major, *((lines, along) if major == "K" else (along, lines)))
-    for at, inner in np.ndindex(lines, along):
-        offset = int(layout.apply(at, inner, shape=[lines, along])["m"])
-        assert right[(at, inner) if major == "K" else (inner, at)] == offset * bits
-
-
 def test_wider_tiles_of_tvm_have_their_second_line_behind_all_rows():
     utilities = pytest.importorskip("tvm.backend.cuda.tile_primitive.tma_utils")
     layout = utilities.mma_shared_layout("float16", [*MODES].index("64B"), [16, 64])

@@ -25,3 +25,14 @@ def tensor_memory(atom, columns):
     shape = [128, columns]
     linear = libtriton.gluon_ir.compute_tmem_reg_layout(language.float32, shape, shape, layout, 4, atom)
     return {"register": linear.reg_bases, "lane": linear.lane_bases, "warp": linear.warp_bases}
+
+
+def shared(shape, swizzle, bits, transposed=False):
+    """The function (row, column) -> offset of a tile in shared memory, ``nvmma_shared`` as a linear layout."""
+    layout = gluon.NVMMASharedLayout(swizzle_byte_width=swizzle, element_bitwidth=bits, rank=2, transposed=transposed)
+    bases = _builder.to_linear_layout(layout._to_ir(_builder), shape).offset_bases
+    cells = [(0, 0)]
+    for row, column in bases:
+        cells += [(down ^ row, along ^ column) for down, along in cells]
+    offsets = {cell: offset for offset, cell in enumerate(cells)}
+    return lambda row, column: offsets[row, column]

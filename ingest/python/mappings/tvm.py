@@ -20,6 +20,7 @@ _MODULES = ("tvm.s_tir.tensor_intrin.cuda", "tvm.tir.tensor_intrin.cuda")
 cuda = import_module(next(name for name in _MODULES if find_spec(name.split(".tensor")[0])))
 with suppress(ModuleNotFoundError):  # in older versions
     layout = import_module("tvm.tirx.layout")
+    tma_utils = import_module("tvm.backend.cuda.tile_primitive.tma_utils")
 
 
 def address(factory, **arguments):
@@ -48,3 +49,9 @@ def tensor_memory(shape, rows, columns, packed=1):
         return thread, first // packed
 
     return cell
+
+
+def shared(dtype, mode, shape):
+    """The function (row, column) -> offset of a tile in shared memory that ``wgmma`` and ``tcgen05.mma`` read."""
+    tiled = tma_utils.mma_shared_layout(dtype, mode, shape)
+    return lambda row, column: int(tiled.apply(row, column, shape=shape)["m"])

@@ -96,7 +96,8 @@ def known(documented):
     """Every operand by key: as the corrected document has it, and where that only draws it, as an H200 has it."""
     recording = Path(lanemap.__file__).parent / "capture" / "recordings" / "h200-sm_90a.parquet"
     measured = {fragment.key: fragment for fragment in read(recording).fragments}
-    return measured | {key: fragment for key, fragment in documented.items() if fragment.elements is not None}
+    stated = [one for fragment in documented.values() for one in fragment.every]
+    return measured | {fragment.key: fragment for fragment in stated if fragment.elements is not None}
 
 
 def agrees(mine, said):
@@ -142,13 +143,29 @@ def test_what_is_missing_is_found_and_where_it_is_from_is_known(replayed, known,
 @pytest.mark.parametrize("name", ["jax", "tilelang", "triton"])
 def test_a_warp_of_a_warpgroup_has_16_rows(replayed, name):
     """D in tiles of 8 columns, A in tiles of four registers' width: what section 9.7.17.5 draws."""
-    found = [made for imported in replayed[name] for made in imported.source.fragments if made.instruction == "wgmma"]
+    every = [made for imported in replayed[name] for made in imported.source.fragments if not made.tile]
+    found = [made for made in every if made.instruction == "wgmma"]
     assert {made.role for made in found} == {"A", "D"}
     for made in found:
         lane, row, col, reg, slot = (made.elements[name].astype(int) for name in ("lane", "row", "col", "reg", "slot"))
         i, width = reg * made.slots + slot, made.slots if made.role == "A" else 2
         assert (row == lane // 32 * 16 + lane % 32 // 4 + i // width % 2 * 8).all(), made
         assert (col == i // width // 2 * width * 4 + lane % 4 * width + i % width).all(), made
+
+
+@pytest.mark.parametrize(("name", "spans"), [("triton", (32, 64, 128)), ("tvm", (16, 32, 64, 128))])
+def test_a_swizzle_is_that_of_a_descriptor_and_no_other(replayed, known, name, spans):
+    """What a library writes is what its mode reads, and not what another mode does."""
+    found = {made.key: made for imported in replayed[name] for made in imported.source.fragments if made.tile}
+    assert {made.tile.span for made in found.values()} == {*spans}
+    assert {made.tile.bits for made in found.values()} == {8, 16, 32}
+    for key, made in found.items():
+        same = {
+            mode
+            for mode in ("none", "32B", "64B", "128B")
+            if (other := key._replace(qualifiers=f"{mode}.{made.tile.major}")) in known and agrees(made, known[other])
+        }
+        assert same == {made.tile.mode}, made
 
 
 @pytest.mark.parametrize(("name", "count"), [("triton", 16), ("jax", 4)])
@@ -159,7 +176,7 @@ def test_tensor_memory_is_as_cute_has_it(replayed, release, name, count):
         made
         for imported in replayed[name]
         for made in imported.source.fragments
-        if made.instruction.startswith("tcgen05")
+        if made.instruction.startswith("tcgen05") and not made.tile
     ]
     assert len(found) == count
     assert all(made.same_layout(theirs[made.key]) for made in found)
