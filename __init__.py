@@ -54,9 +54,9 @@ from .db import lookup
 from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
 from .db.isa import arguments
 from .db.isa.arguments import expect_names, one_or_several, text, whole, word
-from .db.isa.arguments import select as forms
+from .db.isa.forms import select as forms
 from .db.isa.instructions import Key
-from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Tiles, Which, matrix_move
+from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Tiles, Which
 from .db.isa.tiling import Tiling
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
 from .db.layout.tile import tiled
@@ -578,6 +578,7 @@ class Database:
         """
         from .db.flow.chain import Chains, chain, operand, relabelled
         from .db.flow.recipe import MAJORS, recipes
+        from .db.flow.through import matrix_move
 
         expect_names(tiles, Tiles.__annotations__)
         if through is not None:

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ..db.isa.arguments import select
-from ..db.isa.forms import Form
+from ..db.isa.forms import Form, select
 from ..db.isa.instructions import Key
 from ..db.layout.fragment import Fragment, Source, merge
 from .processes import Processes

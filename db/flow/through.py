@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import LanemapError
 from ..isa.instructions import WARP, Key
-from ..isa.names import PLAIN_MOVES, Query
+from ..isa.names import MATRIX_MOVES, PLAIN_MOVES, Query
 from ..isa.shared import BOX_MODES, LARGEST, MODES, BoundingBox, Tile, pattern
 from ..layout.algebra import Array
 from ..layout.banks import degrees
@@ -130,6 +130,31 @@ class Through(Told):
 
 
 _LETTERS = {"A": "mk", "B": "nk", "t": "mn"}
+
+
+def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
+    """The move and the operand: ldmatrix or ld.shared before it, stmatrix or st.shared after it. None where neither is.
+
+    The operand may be what tcgen05.ld has loaded, or tcgen05.st is to store.
+
+    Raises:
+        LanemapError: both are of shared memory, or one is not where it belongs.
+    """
+    of_registers = [query.parameters()["role"] == "r" for query in (first, second)]
+    if not any(of_registers):
+        return None
+    moves = [*zip(MATRIX_MOVES, PLAIN_MOVES, strict=True)]
+    names = [query.token("instruction") or moves[at][0] for at, query in enumerate((first, second))]
+    of_memory = [name in (*MATRIX_MOVES, *PLAIN_MOVES) for name in names]
+    if all(of_registers) and all(of_memory):
+        raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
+    place = int(of_memory[1]) if all(of_registers) else of_registers.index(True)
+    if names[place] not in moves[place]:
+        why = "" if of_memory[place] else f"{names[place]} is not for shared memory: "
+        before, after = MATRIX_MOVES
+        raise LanemapError(f"{why}write {before} before what it loads, and {after} after what it stores")
+    move, partner = (first, second) if place == 0 else (second, first)
+    return (move if move.token("instruction") else replace(move, instruction=names[place])), partner
 
 
 def _along_k(of: Tile | BoundingBox) -> bool:

@@ -1,19 +1,15 @@
-"""The arguments of calls: names, numbers and words as people and frames have them, and the forms that some select."""
+"""The arguments of calls: names, numbers and words as people and frames have them."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import LanemapError
 from . import data
-from .types import plain, type_name
-
-if TYPE_CHECKING:
-    from .forms import Form
+from .types import plain
 
 #: How many characters a name has at most: a line of a kernel names hundreds of registers.
 _LONGEST = 4000
@@ -69,29 +65,3 @@ def text(name: str, value: object) -> str:
 def word(name: str, value: object) -> str | None:
     """The same in small letters and without a leading dot, as PTX's tokens are in the database."""
     return None if value is None else plain(text(name, value))
-
-
-def select(pattern: str | None = None, shape: str | None = None, type: str | Sequence[str] | None = None) -> list[Form]:
-    """The forms that a capture can measure and that match.
-
-    Args:
-        pattern: an instruction, or a pattern of whole mnemonics such as ``*.b1.*``.
-        shape: as in ``m16n8k16``.
-        type: of A, or of what is moved, by any of its names; one or several.
-
-    Raises:
-        LanemapError: none matches, or none has one of the types.
-    """
-    from .forms import forms
-
-    selected = [form for form in forms(shape=word("shape", shape)) if form.captured]
-    if pattern is not None:
-        selected = [form for form in selected if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
-    having = {form.a for form in selected}
-    types = {type_: type_name(type_)[0] for type_ in one_or_several(type)}
-    lacking = next((option for option, name in types.items() if name not in having), None)
-    if lacking is not None or not selected:
-        request = {"instruction": pattern, "shape": shape, "type": lacking}
-        named = " ".join(f"{name} {value!r}" for name, value in request.items() if value is not None)
-        raise LanemapError(f"no instruction matches {named}: lanemap capture --list says what there is")
-    return [form for form in selected if not types or form.a in types.values()]

@@ -8,12 +8,16 @@ Most look-ups need few forms, so that only the rows are expanded that may have t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache, cached_property, lru_cache
 from itertools import product
 from typing import Any
 
+from ..errors import LanemapError
 from . import data, instructions
+from .arguments import one_or_several, word
 from .instructions import INSTRUCTIONS, Instruction, Key, Operand, Sparsity
+from .types import type_name
 
 #: Four scales of 1.0, by the suffix that names their type.
 _ONES = {".ue8m0": 0x7F7F7F7F, ".ue4m3": 0x38383838}
@@ -232,3 +236,27 @@ def forms(
     asked = {name, shape, a, tier} - {None}
     every = (form for row in range(len(_ROWS)) if asked <= _words(row) for form in _of_row(row))
     return tuple(form for form in every if asked <= {form.name, form.shape, form.a, form.tier})
+
+
+def select(pattern: str | None = None, shape: str | None = None, type: str | Sequence[str] | None = None) -> list[Form]:
+    """The forms that a capture can measure and that match.
+
+    Args:
+        pattern: an instruction, or a pattern of whole mnemonics such as ``*.b1.*``.
+        shape: as in ``m16n8k16``.
+        type: of A, or of what is moved, by any of its names; one or several.
+
+    Raises:
+        LanemapError: none matches, or none has one of the types.
+    """
+    selected = [form for form in forms(shape=word("shape", shape)) if form.captured]
+    if pattern is not None:
+        selected = [form for form in selected if form.name == pattern or fnmatchcase(form.mnemonic, pattern)]
+    having = {form.a for form in selected}
+    types = {type_: type_name(type_)[0] for type_ in one_or_several(type)}
+    lacking = next((option for option, name in types.items() if name not in having), None)
+    if lacking is not None or not selected:
+        request = {"instruction": pattern, "shape": shape, "type": lacking}
+        named = " ".join(f"{name} {value!r}" for name, value in request.items() if value is not None)
+        raise LanemapError(f"no instruction matches {named}: lanemap capture --list says what there is")
+    return [form for form in selected if not types or form.a in types.values()]

@@ -154,7 +154,7 @@ class Query:
         ends |= {at for at in moves[1:] if at - 1 + after not in ends}
         pieces = [tokens[start:end] for start, end in pairwise(sorted({0, *ends, len(tokens)}))]
         move, *rest = pieces[0]
-        bare = rest and _is_one(move, [*_MOVES, *PLAIN_MOVES]) and rest[-1].lower() != "r"
+        bare = rest and _is_one(move, [*MATRIX_MOVES, *PLAIN_MOVES]) and rest[-1].lower() != "r"
         if len(pieces) > 1 and all(map(pattern, pieces[-1])):
             pieces[-2:] = [pieces[-2] + pieces[-1]]  # how an operand lies in memory may stand behind its role
         return [[move], rest, *pieces[1:]] if bare else pieces
@@ -445,8 +445,8 @@ def _modifies(token: str) -> bool:
     return not is_role(token) and all(map(kind_of, plain(token).split(".")))
 
 
-#: The moves between an operand and shared memory, of which lanes give addresses: a load stands before the operand.
-_MOVES = [name for name, row in INSTRUCTIONS.items() if "p" in row.axes]
+#: The moves between an operand and shared memory, of which lanes give addresses: a load and a store.
+MATRIX_MOVES = [name for name, row in INSTRUCTIONS.items() if "p" in row.axes]
 #: Those of which each lane moves what lies at its own address, a load and a store, which are no matrix moves.
 PLAIN_MOVES = ("ld.shared", "st.shared")
 #: All moves between registers and a memory.
@@ -456,31 +456,6 @@ _REGISTER_MOVES = [*(name for name, row in INSTRUCTIONS.items() if "r" in row.ax
 def _is_one(token: str, names: Iterable[str]) -> bool:
     """Whether a token is one of these instructions, maybe with what follows it in a mnemonic."""
     return f"{token.lower()}.".startswith(tuple(f"{name}." for name in names))
-
-
-def matrix_move(first: Query, second: Query) -> tuple[Query, Query] | None:
-    """The move and the operand: ldmatrix or ld.shared before it, stmatrix or st.shared after it. None where neither is.
-
-    The operand may be what tcgen05.ld has loaded, or tcgen05.st is to store.
-
-    Raises:
-        LanemapError: both are of shared memory, or one is not where it belongs.
-    """
-    roles = [query.parameters()["role"] for query in (first, second)]
-    if "r" not in roles:
-        return None
-    place = roles.index("r")
-    if roles == ["r", "r"]:
-        ends = [query.token("instruction") or _MOVES[at] for at, query in enumerate((first, second))]
-        if {*ends} <= {*_MOVES, *PLAIN_MOVES}:
-            raise LanemapError("both are matrix moves: name the A, B, C or D that one of them loads or stores")
-        place = int(ends[1] in (*_MOVES, *PLAIN_MOVES))
-    move, partner = (first, second) if place == 0 else (second, first)
-    named = move.token("instruction") or _MOVES[place]
-    if named not in (_MOVES[place], PLAIN_MOVES[place]):
-        why = "" if named in (*_MOVES, *PLAIN_MOVES) else f"{named} is not for shared memory: "
-        raise LanemapError(f"{why}write {_MOVES[0]} before what it loads, and {_MOVES[1]} after what it stores")
-    return (move if move.token("instruction") else replace(move, instruction=named)), partner
 
 
 def _unquoted(tokens: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from lanemap.capture import from_memory
 from lanemap.capture.device import Bench, Contradiction, Output
 from lanemap.capture.verify import SimulatedGroup
-from lanemap.db.isa.arguments import select
+from lanemap.db.isa.forms import select
 
 from .tables import at_random
 

@@ -8,7 +8,7 @@ import pytest
 from lanemap.capture.device import Bench, Probes
 from lanemap.capture.kernels import kernels
 from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup, keys, verify
-from lanemap.db.isa.arguments import select
+from lanemap.db.isa.forms import select
 from lanemap.db.layout.fragment import elements
 
 from .tables import at_random

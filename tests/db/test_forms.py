@@ -5,7 +5,7 @@ from itertools import combinations, product
 import pytest
 
 from lanemap.db.errors import LanemapError
-from lanemap.db.isa.arguments import select
+from lanemap.db.isa.forms import select
 
 from ..forms import CAPTURED
 
