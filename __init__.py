@@ -883,6 +883,8 @@ class Database:
         if str(whose).lower() != DEFAULT_SOURCE:
             whose = self._source_name(whose)
 
+        columns, *rows = _extents("grid", chosen(grid, written.grid, 1))
+
         @cache
         def layouts(key: Key) -> Fragment:
             which = {name: value for name, value in key._asdict().items() if name not in ("shape", "type", "role")}
@@ -893,7 +895,7 @@ class Database:
             layouts,
             given.named(arguments, made.types, parsed, Path() if files else None),
             block=_extents("block", threads),
-            grid=_extents("grid", chosen(grid, written.grid, 1)),
+            grid=(columns * made.cluster, *rows),
             shared=whole("shared", chosen(shared, written.shared, made.shared, 0)) or 0,
             entry=chosen(entry, written.entry),
             formula=chosen(product, written.product),

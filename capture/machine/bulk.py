@@ -125,7 +125,7 @@ def _copy(
                 return
             machine.store(globe, units[inside], data[inside], origin[inside], who[inside])
             return
-        if others is not None and int(others.bits[thread]) != 1:
+        if others is not None and int(others.bits[thread]) != 1 << int(machine.special["%cluster_ctarank"][thread]):
             machine.log.stopped = f"{instruction.place}: a copy to other blocks of the cluster is not run"
             return
         assert barrier is not None

@@ -276,9 +276,16 @@ def _groups(machine: Machine, instruction: Statement) -> Step:
 
 
 def _own(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """mapa: an address in a block of the cluster, which is here of one block."""
+    """mapa: an address in a block of the cluster, which is here the block itself."""
     result, source = (machine.register(each, instruction.type, function) for each in instruction.operands[:2])
-    return lambda group: result.put(source.bits.copy(), source.origin, group)
+    rank = machine.register(instruction.operands[2], "u32", function)
+
+    def step(group: ActiveThreads) -> None:
+        if (rank.bits != machine.special["%cluster_ctarank"])[group.mask].any():
+            machine.log.stopped = f"{instruction.place}: memory of other blocks of the cluster is not run"
+        result.put(source.bits.copy(), source.origin, group)
+
+    return step
 
 
 _MOVES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {

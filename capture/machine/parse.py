@@ -187,6 +187,10 @@ class _Reader:
         function = Function(words[at], words[at - 1] == ".entry" or ".entry" in words, returns=returns)
         if at + 1 < len(words) and words[at + 1] == "(":
             function.parameters = _variables(tokens[at + 2 : words.index(")", at)])
+        if ".reqnctapercluster" in words:
+            at = words.index(".reqnctapercluster") + 1
+            given = [int(word) for word in words[at : at + 5 : 2] if word.isdigit()]
+            function.cluster = given[0], *[*given[1:], 1, 1][:2]  # type: ignore[assignment]
         registers = [each for each in (*function.parameters, *returns) if each.space == ".reg"]
         function.registers |= {each.name: each.type for each in registers}
         # What is only declared ends with a semicolon, and no brace follows: the next head replaces it.

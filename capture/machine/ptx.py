@@ -130,7 +130,7 @@ def _type(parts: tuple[str, ...]) -> str:
 class Function:
     """An entry, or a function that is called. ``registers`` are types by name, ``labels`` indices of the body.
 
-    ``targets`` are the labels that a branch may choose from.
+    ``targets`` are the labels that a branch may choose from, and ``cluster`` the blocks of a cluster along each axis.
     """
 
     name: str
@@ -142,6 +142,7 @@ class Function:
     labels: dict[str, int] = field(default_factory=dict)
     targets: dict[str, list[str]] = field(default_factory=dict)
     body: list[Statement] = field(default_factory=list)
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass

@@ -46,7 +46,7 @@ class Threads:
         self.launched = self.number < extent
         self.carry = Register(1, np.zeros(self.threads, bool))
         self.clocked: Counter[int] = Counter()
-        self.special = self._special()
+        self.special = self._special(entry.cluster)
         self.entry_of = self.module.starts(entry)
         functions = [self.module.functions[name] for name in self.entry_of]
         self.functions = {function.name: function for function in functions}
@@ -67,16 +67,18 @@ class Threads:
             self.program.append((Statement(("ret",), (), None, SourceLine(0)), function))
         self.at = 0
 
-    def _special(self) -> dict[str, Any]:
-        launch, found = self.launch, dict[str, Any]()
+    def _special(self, cluster: Sequence[int]) -> dict[str, Any]:
+        launch, found, rank = self.launch, dict[str, Any](), np.zeros(self.threads, np.int64)
         for axis, name in enumerate("xyz"):
             below = int(np.prod(launch.block[:axis]))
             found[f"%tid.{name}"] = self.number // below % launch.block[axis]
             found[f"%ntid.{name}"] = launch.block[axis]
             found[f"%ctaid.{name}"] = self.block // int(np.prod(launch.grid[:axis])) % launch.grid[axis]
             found[f"%nctaid.{name}"] = launch.grid[axis]
-            found |= {f"%cluster_ctaid.{name}": 0, f"%cluster_nctaid.{name}": 1}
-            found |= {f"%clusterid.{name}": found[f"%ctaid.{name}"], f"%nclusterid.{name}": launch.grid[axis]}
+            number, within = np.divmod(found[f"%ctaid.{name}"], cluster[axis])
+            found |= {f"%cluster_ctaid.{name}": within, f"%cluster_nctaid.{name}": cluster[axis]}
+            found |= {f"%clusterid.{name}": number, f"%nclusterid.{name}": launch.grid[axis] // cluster[axis]}
+            rank += within * int(np.prod(cluster[:axis]))
         lane = self.number % WARP
         found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP, "WARP_SZ": WARP}
         found |= {"%lanemask_eq": 1 << lane, "%lanemask_lt": (1 << lane) - 1, "%lanemask_le": (2 << lane) - 1}
@@ -84,10 +86,14 @@ class Threads:
         found |= {
             "%dynamic_smem_size": launch.shared,
             "%total_smem_size": launch.shared,
-            "%cluster_ctarank": 0,
-            "%cluster_nctarank": 1,
+            "%cluster_ctarank": rank,
+            "%cluster_nctarank": int(np.prod(cluster)),
         }
-        return found | {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%clock_hi": 0, "%is_explicit_cluster": 0}
+        return (
+            found
+            | {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%clock_hi": 0}
+            | {"%is_explicit_cluster": int(np.prod(cluster) > 1)}
+        )
 
     def _spaces(self, module: Module, functions: Sequence[Function], globe: Memory) -> Spaces:
         """Allocate the variables of shared and local memory, and write the parameters of the entry."""

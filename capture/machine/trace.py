@@ -119,6 +119,10 @@ def trace(
         raise LanemapError(
             "a block has 1 to 1024 threads, a grid is of 1 to 2^20 blocks, and shared memory of 2^18 bytes"
         )
+    if any(blocks % of for blocks, of in zip(grid, function.cluster, strict=True)):
+        raise LanemapError(
+            f"clusters have {'x'.join(map(str, function.cluster))} blocks: a grid has whole ones", "grid"
+        )
     chosen = {
         factor.name: product.stored_columns(
             _codes(by_name[factor.metadata]), extents[factor.indices[-1]], factor.metadata
@@ -242,7 +246,7 @@ def _globe(module: Module, arrays: Sequence[Argument], functions: Mapping[str, i
 class Compiled(NamedTuple):
     """PTX with what a compiler says of it: threads of a block, dynamic shared memory, types of arguments by name.
 
-    ``file`` is where it was read from.
+    ``file`` is where it was read from, and ``cluster`` how many blocks a program of Triton's grid has.
     """
 
     text: str
@@ -250,6 +254,7 @@ class Compiled(NamedTuple):
     shared: int | None = None
     types: Mapping[str, str] | None = None
     file: str = ""
+    cluster: int = 1
 
 
 def compiled(kernel: Any, *, files: bool = True) -> Compiled:
@@ -257,7 +262,7 @@ def compiled(kernel: Any, *, files: bool = True) -> Compiled:
     if (asm := getattr(kernel, "asm", None)) is not None:
         metadata, signature = kernel.metadata, kernel.src.signature
         types = {name: type_ for name, type_ in signature.items() if type_ != "constexpr"}
-        return Compiled(asm["ptx"], 32 * metadata.num_warps, metadata.shared, types)
+        return Compiled(asm["ptx"], 32 * metadata.num_warps, metadata.shared, types, cluster=metadata.num_ctas)
     if isinstance(kernel, str) and "{" in kernel:
         return Compiled(kernel)
     if not files:

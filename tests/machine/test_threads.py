@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanemap.db.errors import LanemapError
+
 from ..modes import examples
 from .conftest import computed, run
 
@@ -140,3 +142,22 @@ ld.global.u32 %r, [%in]; shl.b32 %r, %r, 2; shr.u32 %r, %r, 2; st.global.u32 [%o
     assert run(text, given_, "b[i] = a[i]", block=1).ok
     other = run(text.replace("shl.b32 %r, %r, 2;", "shl.b32 %r, %r, 10;"), given_, "b[i] = a[i]", block=1)
     assert "b[0] is 0, and must be 3" in other.text() or "b[1] has the sum" in other.text(), other
+
+
+def test_blocks_know_their_cluster(nvcc):
+    text = nvcc("cluster", "sm_90")
+    (entry,) = (word for word in text.split() if "ranks" in word and word.endswith("("))
+    found = run(text, ["out=s32[4,6]"], block=1, grid=(6, 4, 1), entry=entry[:-1])
+    assert found.ok, found
+    y, x = np.indices((4, 6)) % 2
+    assert np.array_equal(found.outputs["out"], (2 * y + x) * 1000 + 400 + y * 10 + x)
+    with pytest.raises(LanemapError, match="clusters have 2x2x1 blocks: a grid has whole ones"):
+        run(text, ["out=s32[4,6]"], block=1, grid=(6, 3, 1), entry=entry[:-1])
+
+
+def test_memory_of_another_block_is_named(nvcc):
+    text = nvcc("cluster", "sm_90")
+    (entry,) = (word for word in text.split() if "neighbours" in word and word.endswith("("))
+    found = run(text, ["out=s32[64]"], grid=2, entry=entry[:-1])
+    assert not found.ok
+    assert "memory of other blocks of the cluster is not run" in found.text().replace("\n  ", " ")
