@@ -883,7 +883,7 @@ class Database:
         if str(whose).lower() != DEFAULT_SOURCE:
             whose = self._source_name(whose)
 
-        columns, *rows = _extents("grid", chosen(grid, written.grid, 1))
+        x, y, z = _extents("grid", chosen(grid, written.grid, 1))
 
         @cache
         def layouts(key: Key) -> Fragment:
@@ -895,7 +895,7 @@ class Database:
             layouts,
             given.named(arguments, made.types, parsed, Path() if files else None),
             block=_extents("block", threads),
-            grid=(columns * made.cluster, *rows),
+            grid=(x * made.cluster, y, z),
             shared=whole("shared", chosen(shared, written.shared, made.shared, 0)) or 0,
             entry=chosen(entry, written.entry),
             formula=chosen(product, written.product),
