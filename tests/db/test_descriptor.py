@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +166,55 @@ def test_a_verdict_is_what_memory_says_and_its_advice_makes_it_right(case, start
     assert fields != found.fields
     again = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents, decode=descriptor(fields))
     assert again.verdict == "right"
+
+
+#: Operands with tiles of two atoms each way, or two products.
+SMALL = [
+    ("m64n16k16 f16 B", "n32k64", 16, ("K", "MN")),
+    ("m64n16k8 tf32 B", "n32k64", 32, ("K",)),
+    ("m64n8k256 b1 B", "n16k1024", 1, ("K",)),
+    ("tcgen05.mma m64n16k32 s8 B", "n128k128", 8, ("K", "MN")),
+    ("tcgen05.mma.sp m64n16k32 f16 B", "n32k64", 16, ("K",)),
+]
+FLIPPED = [
+    (operand, extents, bits, f"{mode}.{major}")
+    for operand, extents, bits, majors in SMALL
+    for major in majors
+    for mode in ("none", "32B", "64B", "128B")
+    if not (mode == "128B" and major == "MN" and bits == 16)  # its lines are longer than the tile
+]
+
+
+@pytest.mark.few(9)
+@pytest.mark.parametrize(("operand", "extents", "bits", "qualifiers"), FLIPPED)
+def test_no_word_with_a_wrong_bit_is_right_but_where_it_reads_the_same(operand, extents, bits, qualifiers):
+    """Each bit of the word is turned, alone and with another: it is refused, or reads what the model says."""
+    right = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents)
+    (mode, major), (mn, k) = qualifiers.split("."), map(int, re.findall(r"\d+", extents))
+    lies, _ = memory(mode, major, bits, mn, k)
+    alignment, reserved = 16 if mode == "none" else 8 * SPANS[mode], {14, 15, 30, 31, 46, 47, 48, *range(52, 62)}
+    for flipped in [(), *((bit,) for bit in range(64)), *((bit, (bit * 29 + 7) % 64) for bit in range(64))]:
+        word = right.word ^ sum(1 << bit for bit in {*flipped})
+        try:
+            found = lanemap.Database.descriptor(f"{operand} {qualifiers}", extents, decode=word)
+        except lanemap.LanemapError:
+            assert reserved & {*flipped}
+            continue
+        assert not reserved & {*flipped}
+        start, base = (word & 0x3FFF) * 16, word >> 49 & 7
+        begin = start // alignment * alignment + (start % alignment // 128 * 128 if base else 0)
+        held = {bit + begin * 8: cell for cell, bit in lies.items()}
+        rows, columns = found.reads.shape[:2]
+        same = True
+        for at in {(row, column) for row in range(rows) for column in {0, 1, columns // 2, columns - 1}}:
+            cell = held.get(addressed(word, major, bits, *at), (-1, -1))
+            assert tuple(found.reads[at]) == cell, (flipped, at)
+            same &= cell == (found.begins[0] + at[0], found.begins[1] + at[1])
+        assert (found.verdict == "right") <= same, flipped
+        if found.verdict != "right":
+            wrong = tuple(map(int, np.argwhere(found.wrong)[0]))
+            cell = held.get(addressed(word, major, bits, *wrong), (-1, -1))
+            assert cell != (found.begins[0] + wrong[0], found.begins[1] + wrong[1]), flipped
 
 
 @pytest.mark.parametrize(
