@@ -557,7 +557,7 @@ class Database:
         ld.shared first, or stmatrix or st.shared second, the answer is ``Recipes``, one for each major of the tile in
         shared memory, with the ``addresses`` that lanes pass and the ``degree`` of the worst bank conflict. With
         ``through`` it is ``Through``: whether the second reads what the first writes to a tile in shared memory.
-        ``cpp()`` of a chain or a recipe is a device function that does it.
+        ``cpp()`` of a chain or a recipe is a device function that does it, and through memory those of both ends.
 
             >>> db.chain("m64n128k16 f32 D", "m64n128k16 f16 A 64B.K", through="128B").verdict
             'm 0 k 32 is read where m 4 k 32 is written: both agree in 64B'

@@ -200,3 +200,37 @@ __device__ __forceinline__ void pair_{"_".join(named)}(
     name, called = kernel(text, first.threads)
     before, right = words(first, bits(values, first.type)[chosen], (1, 1)), words(second, codes[taken], (1, 1))
     return Case(name, called, "\n".join([store.cpp(), load.cpp(), text]), first.threads, before, right)
+
+
+def of_through(answer, seed=0):
+    """The cases of a tile in memory: D stored to it, and each operand that is loaded from it, by the bits it says."""
+    functions = [text for text in answer.cpp().split("\n\n") if "void" in text]
+    moves = [(one, start) for one in (answer.stores, answer.loads) if one for start in answer.starts(one)]
+    size = -(-answer.size // 128) * 128
+    for function, (one, start) in zip(functions, moves, strict=True):
+        operand, bits_ = one.operand, answer.tile.bits
+        rows, cols = operand.dimensions
+        shape = answer.written.shape if operand is answer.first else one_of(answer, operand)
+        at = np.asarray(answer.written[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
+        turned = answer.turned if operand is answer.first else operand.role == "B"
+        at = at.T if turned else at
+        assert at.shape == (rows, cols)
+        if one.packed:
+            values, codes = numbers("f32", "f16", 16)
+            chosen = np.random.default_rng(seed).integers(0, len(values), (rows, cols))
+            held, kept = bits(values, "f32")[chosen], codes[chosen]
+        else:
+            held = kept = np.random.default_rng(seed).integers(0, 1 << min(bits_, 31), (rows, cols))
+        memory = np.zeros(size * 8 // bits_, f"u{bits_ // 8}")
+        memory[at // bits_] = kept
+        registers = words(operand, held[None].astype("u8"), (1, 1))
+        load = one is answer.loads
+        name, text = kernel(function, operand.threads, size, "<false>" if one.packed else "")
+        given, right = (memory.view("u4"), registers) if load else (registers, memory.view("u4"))
+        yield Case(name, text, function, operand.threads, given, right)
+
+
+def one_of(answer, operand):
+    """The extents of an operand over the axes of a matrix that goes through memory."""
+    rows, cols = operand.dimensions
+    return (cols, rows) if operand.role == "B" else (rows, cols)

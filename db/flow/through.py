@@ -81,23 +81,39 @@ class Through(Told):
         return self.tile.size * (self.written.size // (self.tile.mn * self.tile.k))
 
     @property
+    def extents(self) -> str:
+        """Those of the matrix, as in ``m64k128``."""
+        return self.named(self.written.shape)
+
+    def named(self, cell: Sequence[int]) -> str:
+        """Two numbers with the letters of their axes."""
+        return "".join(f"{letter}{number}" for letter, number in zip(self._letters, cell, strict=True))
+
+    @property
     def _letters(self) -> str:
         return _LETTERS[self.second.role]
 
     def degree(self, moves: Recipe) -> int:
         """The highest conflict degree in the banks of the moves at one end, wherever in the tile they begin."""
-        lines, places = moves.tile[0], moves.tile[1] * 8 // self.tile.bits
-        step = (lines, places) if _along_k(self.tile) else (places, lines)
-        starts = np.ndindex(*(extent // of for extent, of in zip(self.written.shape, step, strict=True)))
-        found = (degrees(self._addresses(moves, start, step).reshape(-1, WARP), moves.width) for start in starts)
-        return max(int(degree.max()) for degree in found)
+        every = (self.addresses(moves, start).reshape(-1, WARP) for start in self.starts(moves))
+        return max(int(degrees(places, moves.width).max()) for places in every)
 
-    def _addresses(self, moves: Recipe, start: tuple[int, ...], step: tuple[int, int]) -> Array:
-        """The byte of the tile that each address of the moves names, of so many operands on along (mn, k)."""
+    def starts(self, moves: Recipe) -> list[tuple[int, int]]:
+        """Where in the matrix each operand begins that the moves at one end take, over (mn, k)."""
+        step = self._step(moves)
+        counts = (extent // of for extent, of in zip(self.written.shape, step, strict=True))
+        return [(mn * step[0], k * step[1]) for mn, k in np.ndindex(*counts)]
+
+    def addresses(self, moves: Recipe, start: tuple[int, int]) -> Array:
+        """The byte of the tile that each address of the moves names, of an operand that begins there."""
         line, byte = np.array([(address.line, address.byte) for address in moves.addresses]).T
         place = byte * 8 // self.tile.bits
         mn, k = (line, place) if _along_k(self.tile) else (place, line)
-        return np.asarray(self.written[mn + start[0] * step[0], k + start[1] * step[1]] // 8)
+        return np.asarray(self.written[mn + start[0], k + start[1]] // 8)
+
+    def _step(self, moves: Recipe) -> tuple[int, int]:
+        lines, places = moves.tile[0], moves.tile[1] * 8 // self.tile.bits
+        return (lines, places) if _along_k(self.tile) else (places, lines)
 
     def rows(self) -> Rows:
         """The bit of the tile at which each element is written and read."""
@@ -109,8 +125,7 @@ class Through(Told):
 
     def parts(self) -> Iterator[str | Rows]:
         """The verdict, the tile, and how each end reaches it."""
-        extents = "".join(f"{letter}{extent}" for letter, extent in zip(self._letters, self.written.shape, strict=True))
-        yield f"{self.first} through {extents} in {self.tile.mode} to {self.second}"
+        yield f"{self.first} through {self.extents} in {self.tile.mode} to {self.second}"
         yield self.verdict
         yield f"tile:    {self.size} bytes from a multiple of {self.tile.alignment}"
         for name, moves in (("written", self.stores), ("read", self.loads)):

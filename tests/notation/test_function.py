@@ -20,7 +20,7 @@ from lanemap.db.lookup import Query, read_fragments
 from lanemap.db.render.notation.conversion import rounds_twice
 from lanemap.db.text import grouped
 
-from ..functions import compiled, kernel, of_chain, of_pair, of_recipe
+from ..functions import compiled, kernel, of_chain, of_pair, of_recipe, of_through
 from ..machine.conftest import run as traced
 from ..modes import LONG
 from ..test_readme import GUIDE, blocks
@@ -176,6 +176,40 @@ def pair(database, first, second, transposed, how):
 @pytest.mark.parametrize("target", some(PAIRS, "sm_120a"))
 def test_what_warps_exchange_is_stored_and_loaded(database, expect, target):
     expect([of_pair(*pair(database, *each)) for each in PAIRS[target]], target)
+
+
+#: D, through which mode, what reads it, and whether D is taken transposed.
+THROUGH = [
+    ("wgmma m64n64k16 f32 D", "128B", "wgmma m64n64k16 f16 A 128B.K", False),
+    ("wgmma m64n128k16 f32 D", "64B", "wgmma m64n64k16 f16 A 64B.K", False),
+    ("wgmma m64n64k16 f16 D", "128B", "wgmma m64n64k16 f16 A 128B.MN", False),
+    ("wgmma m64n64k16 f32 D", "none", "wgmma m64n64k16 f16 B none.K", False),
+    ("wgmma m64n64k16 f32 D", "64B", "wgmma m64n64k16 f16 B 64B.K", True),
+    ("wgmma m64n64k8 f32 D", "none", "wgmma m64n64k8 tf32 A none.K", False),
+    ("wgmma m64n64k16 f32 D", "128B", "wgmma m64n64k16 f16 A", False),
+    ("wgmma m64n64k16 f32 D", "32B", "wgmma m64n64k16 bf16 A", False),
+]
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(("first", "mode", "second", "transposed"), THROUGH)
+def test_functions_through_memory_store_and_load(database, expect, first, mode, second, transposed):
+    """Where it is written and read is what the answer says of each element."""
+    answer = database.chain(first, second, through=mode, transpose=transposed)
+    text = answer.cpp()
+    cases = [*of_through(answer)]
+    assert cases
+    if answer.descriptor:
+        assert f"0x{answer.descriptor.word:016x}ull" in text
+        found = [int(number) for number in re.findall(r"\d+", text[text.index("_advance[] = {") :])]
+        assert found == [row[-1] for row in answer.descriptor.steps.rows]
+    expect(cases, "sm_90a")
+
+
+def test_no_function_is_made_of_what_is_wrong(database):
+    answer = database.chain("wgmma m64n64k16 f32 D", "wgmma m64n64k16 f16 A 64B.K", through="128B")
+    with pytest.raises(lanemap.LanemapError, match="no function makes it right: m 0 k 32 is read where"):
+        answer.cpp()
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ registers that are taken. If the second type is wider, words are exchanged befor
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import LanemapError
 from ...flow.chain import Chain
 from ...flow.recipe import Recipe, Recipes, loads, mnemonic
+from ...flow.through import Through
 from ...isa.forms import forms
 from ...isa.instructions import WARP, WORD
 from ...isa.names import PLAIN_MOVES
@@ -47,6 +48,8 @@ def code(answer: Told) -> str:
         return _chain(answer)
     if isinstance(answer, Recipe | Recipes):
         return "\n".join(map(_recipe, answer if isinstance(answer, Recipes) else [answer]))
+    if isinstance(answer, Through):
+        return "\n".join(_through(answer))
     raise LanemapError(
         "C++ is for a chain of two operands, or a recipe: write m16n8k16 f32 D m16n8k16 f16 A, or, to store it,"
         " m16n8k16 f32 D stmatrix"
@@ -153,9 +156,37 @@ def _together(place: Array, lanes: Array, slots: int) -> tuple[Array, Array]:
     return np.array(groups), held[place]
 
 
-def _recipe(made: Recipe) -> str:
-    """The function of a recipe."""
-    operand, used, mode = made.operand, made.moves[0].instruction, swizzle(made.mode)
+def _through(answer: Through) -> Iterator[str]:
+    """The function of each operand that lanes store or load, and the constants of a descriptor that reads.
+
+    Raises:
+        LanemapError: one is not read where it is written.
+    """
+    if answer.moves_values:
+        raise LanemapError(f"no function makes it right: {answer.verdict}")
+    for moves in filter(None, (answer.stores, answer.loads)):
+        for start in answer.starts(moves):
+            yield _recipe(moves, answer, start)
+    if answer.descriptor:
+        name = f"{answer.second.identifier}_in_{answer.extents}"
+        advances = wrapped(", ".join(str(row[-1]) for row in answer.descriptor.steps.rows), _LONGEST, "    ", "    ")
+        yield "\n".join(
+            [
+                f"// {answer.second} in {answer.extents}: add the encoded start address, address >> 4,",
+                "// and for each product what the start advances, encoded, first along K.",
+                f"constexpr unsigned long long {name} = 0x{answer.descriptor.word:016x}ull;",
+                f"constexpr unsigned {name}_advance[] = {{",
+                *advances,
+                "};",
+                "",
+            ]
+        )
+
+
+def _recipe(made: Recipe, through: Through | None = None, start: tuple[int, int] = (0, 0)) -> str:
+    """The function of a recipe, in a tile of its own, or where its operand begins in one that others read or write."""
+    operand, used = made.operand, made.moves[0].instruction
+    mode = swizzle(through.tile.mode if through else made.mode)
     if operand.register_bits > WORD:
         raise LanemapError(f"C++ moves registers of {WORD} bits, and those of {operand} have {operand.register_bits}")
     role, sizes, body = operand.role.lower(), _sizes([made.count], operand), Lines(operand.threads)
@@ -167,7 +198,9 @@ def _recipe(made: Recipe) -> str:
         body.written += _lambda("pack", [kind] * 2, "unsigned", ways)
         registers = [f"pack({', '.join(pair)})" for pair in zip(registers[::2], registers[1::2], strict=True)]
     pitch, first = made.pitch or made.tile[1], 0
-    plain, places = (made.places(pitch, name).reshape(-1, operand.threads) for name in ("none", made.mode))
+    places = through.addresses(made, start) if through else made.places(pitch, made.mode)
+    places = places.reshape(-1, operand.threads)
+    plain = mode(places)  # where they lie without a swizzle, which undoes itself
     body.named("start", "unsigned", "static_cast<unsigned>(__cvta_generic_to_shared(tile))")
     known: list[tuple[Array, str]] = []
     for step, (move, place) in enumerate(zip(made.moves, places, strict=True)):
@@ -192,9 +225,13 @@ def _recipe(made: Recipe) -> str:
     body.written += [f"{one} <<= {made.shift};" for one in registers if made.shift]
     name = f"{used.replace('.', '_')}_{operand.identifier}_{made.major}" + f"_x{made.count}" * (made.count > 1)
     name += f"_pitch{pitch}" * (made.pitch is not None) + f"_{made.mode}" * (made.mode != "none")
+    if through:
+        name = f"{used.replace('.', '_')}_{operand.identifier}_in_{through.extents}_{through.tile.mode}"
+        name = name.replace(".", "_") + f"_at_{through.named(start)}" * (len(through.starts(made)) > 1)
     argument = _argument(kind if load else f"const {kind}", role, sizes)
     arguments = ["const void* tile", argument] if load else [argument, "void* tile"]
-    return _function(made.parts(), name, arguments, body.written, "template <bool bf16 = false>\n" * made.packed)
+    facts = through.parts() if through else made.parts()
+    return _function(facts, name, arguments, body.written, "template <bool bf16 = false>\n" * made.packed)
 
 
 def _offset(body: Lines, plain: Array, place: Array, mode: Swizzle) -> str:
