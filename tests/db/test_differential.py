@@ -98,7 +98,7 @@ def test_random_queries(both, names, chance):
         assert one == other, query
         assert not isinstance(one, str), one
         found += bool(one)
-    assert found > 15
+    assert found > 10
 
 
 ODD = ["", "F16", "m16n8k17", "' OR 1=1 --", "\0", "\u017f", "%", "_"]
