@@ -138,15 +138,14 @@ def _elements(name: str, shape: str, role: str, held: AtomLayout, threads: Sum) 
     computation, thread, element = (axis.ravel() for axis in np.indices((*where.shape, count)))
     columns = {
         "lane": where[computation, thread],
-        "reg": element // held.slots,
-        "slot": element % held.slots,
+        "slot": element,
         "row": row[thread, start[element]],
         "col": col[thread, start[element]],
         "col_last": col[thread, start[element]] + held.chunk - 1,
         "computation": computation + 1,
     }
     supplied = np.isin(columns["lane"] % 4, held.supplies)
-    return elements({name: values[supplied] for name, values in columns.items()})
+    return elements({name: values[supplied] for name, values in columns.items()}, held.slots)
 
 
 _ORDER = {"A": "(m, k)", "B": "(n, k)", "C": "(m, n)", "D": "(m, n)", "E": "(m, k)"}

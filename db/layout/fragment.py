@@ -508,10 +508,9 @@ def by_rule(slots: int, row: Array, col: Array, col_last: Array | None = None, c
     import numpy as np
 
     thread, element = np.indices(row.shape)
-    last = col if col_last is None else col_last
-    columns = thread, element // slots, element % slots, row, col, last, computation
-    flat = (np.broadcast_to(values, row.shape).ravel() for values in columns)
-    return elements(dict(zip(Element._fields, flat, strict=True)))
+    columns: dict[str, Any] = {"lane": thread, "slot": element, "row": row, "col": col, "computation": computation}
+    columns["col_last"] = col if col_last is None else col_last
+    return elements({name: np.broadcast_to(values, row.shape).ravel() for name, values in columns.items()}, slots)
 
 
 def address_lanes(registers: Fragment, addresses: Fragment) -> Array:
@@ -524,10 +523,11 @@ def address_lanes(registers: Fragment, addresses: Fragment) -> Array:
     return np.asarray(lanes[r["computation"], r["row"]])
 
 
-def elements(columns: Mapping[str, Array]) -> Array:
+def elements(columns: Mapping[str, Array], slots: int = 0) -> Array:
     """An array of elements, sorted by lane, reg and slot, from equally long columns named like the fields of Element.
 
-    Without ``col_last`` it is ``col``, and without ``computation`` it is 1.
+    Without ``col_last`` it is ``col``, and without ``computation`` it is 1. With the ``slots`` of a register ``slot``
+    counts those of a lane.
 
     Raises:
         LanemapError: a number does not fit into 16 bits.
@@ -535,7 +535,8 @@ def elements(columns: Mapping[str, Array]) -> Array:
     import numpy as np
 
     table = np.empty(len(columns["lane"]), element_type())
-    complete = {"col_last": columns["col"], "computation": 1, **columns}
+    reg = {"reg": columns["slot"] // slots, "slot": columns["slot"] % slots} if slots else {}
+    complete = {"col_last": columns["col"], "computation": 1, **columns, **reg}
     for name in Element._fields:
         values = np.asarray(complete[name])
         if max(values.max(initial=0), -values.min(initial=0)) > _LARGEST:

@@ -390,11 +390,10 @@ def _elements(formula: str, letter: str, registers: int, slots: int, products: t
         supplied = value_at(parsed, "supplied", letter, lane, element) != 0
         lane, element = lane[supplied], element[supplied]
     columns = evaluate_at(parsed, letter, lane, element)._asdict()
-    columns |= {"lane": lane, "reg": element // slots, "slot": element % slots}
-    columns["computation"] = np.asarray(products)[lane]
+    columns |= {"lane": lane, "slot": element, "computation": np.asarray(products)[lane]}
     if "computation" in parsed:
         columns["computation"] = value_at(parsed, "computation", letter, lane, element)
-    return packed(elements(columns).tobytes())
+    return packed(elements(columns, slots).tobytes())
 
 
 #: How a document has what an earlier version of it has.

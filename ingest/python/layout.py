@@ -165,7 +165,7 @@ def fragment(
     held["computation"] = matrix + table.computation(claim.instruction, claim.shape, type_, held["lane"])
     if not len(held["row"]):
         raise LanemapError("; ".join(remarks) or "it has no element of the operand")
-    cells = elements({**held, "reg": element // of.slots, "slot": element % of.slots})
+    cells = elements({**held, "slot": element}, of.slots)
     cited = Citation(origin=origin)
     return Fragment.of(named(claim, type_), cells, "imported", cited, first_bit=claim.first_bit), remarks
 
