@@ -19,9 +19,11 @@ def _module(folder, name):
 layout = _module("layout", "mma_sm70_layout")
 Emitter = _module("macro", "mma_macro_generator").TensorCoreIntrinEmitter
 Sparse = _module("macro", "mma_sp_macro_generator").SparseTensorCoreIntrinEmitter
+Volta = _module("macro", "mma_sm70_macro_generator").TensorCoreIntrinEmitter
 Warpgroups = _module("macro", "wgmma_macro_generator").TensorCoreIntrinEmitter
 with suppress(ModuleNotFoundError):  # in older versions
     SparseWarpgroups = _module("macro", "wgmma_sp_macro_generator").WGSparseTensorCoreIntrinEmitter
+    TensorMemory = _module("macro", "tcgen05_macro_generator").TensorCoreIntrinEmitter
     block_scaled = _module("macro", "mma_sm120_macro_generator")
     BlockScaled = block_scaled.TensorCoreIntrinEmitterSM120
 tirx = import_module("tvm.tirx" if find_spec("tvm.tirx") else "tvm.tir")
@@ -63,6 +65,16 @@ def _value(expression, at):
     if kind == "IntImm":
         return expression.value
     return _OPERATIONS[kind](_value(expression.a, at), _value(expression.b, at))
+
+
+def accumulator(rows, columns, dtype="float16", depth=16):
+    """The function (i, j) -> (lane, column): where an accumulator lies in Tensor Memory, of one block's products."""
+    emitter = TensorMemory(dtype, dtype, "float32", b_transposed=True, chunk=depth)
+    emitter.get_tcgen5_mma_meta(rows, columns, depth, True)
+    tile = emitter.make_mma_store_layout(tirx.decl_buffer((rows, columns), "float32", scope="shared.tmem"))
+    at = dict(zip((variable.name for variable in tile.get_forward_vars()), np.indices((rows, columns))))
+    results = np.stack([0 * sum(at.values()) + _value(result, at) for result in tile.get_forward_index()], axis=-1)
+    return lambda i, j: results[i, j].tolist()
 
 
 def load(matrix, transposed):
@@ -108,6 +120,36 @@ def held(name, axes, shape):
         if (lane, value) not in cells:
             raise LookupError("no cell is held there")
         return _within(axes, lane, cells[lane, value])
+
+    return place
+
+
+def volta(matrix, accumulator="float32"):
+    """The same of what the emitter for sm_70 gives for A or C: 2 x 2 warps, each with two tiles down, and along N or K.
+
+    A value counts within a tile, and all tiles of all warps must have the same there.
+    """
+    axes, tile, per_lane = ("mk", (16, 4), 4) if matrix == "A" else ("mn", (16, 16), 8)
+    rows, columns = (64, 8) if matrix == "A" else (64, 64)
+    settings = {"emitter": "Volta", "accum_dtype": accumulator}
+    found = {}
+    for copy in range(4 if matrix == "A" else 1):  # two lanes hold each cell of A, in each of two warps
+        held_by = fragment(matrix, "float16", False, (2, 2), (32, 32), 8, copy, **settings)
+        for row, column in product(range(rows), range(columns)):
+            thread, value = held_by(row, column)
+            warp, number = thread // 32, value // per_lane
+            # A has the tiles along K one after the other, with those down the rows in each; C those of each row.
+            down, along = (number % 2, number // 2) if matrix == "A" else (number // 2, number % 2)
+            top = (warp % 2 * 2 + down) * tile[0]
+            left = (along if matrix == "A" else warp // 2 * 2 + along) * tile[1]
+            place = thread % 32, value % per_lane
+            found.setdefault(place, []).append((row - top, column - left))
+
+    def place(lane, value):
+        cells = {*found.get((lane, value), ())}
+        if len(cells) != 1:
+            raise LookupError("the tiles of the warps differ")
+        return _within(axes, lane, *cells)
 
     return place
 

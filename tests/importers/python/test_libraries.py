@@ -217,5 +217,14 @@ def test_layouts_of_tensor_memory_are_those_of_cute(replayed):
     held = [imported.source for imported in replayed["tvm"] if ":Tensor Memory" in imported.source.name]
     assert [source.name.partition(":")[2] for source in held] == ["Tensor Memory", "Tensor Memory, 16 bits"]
     for source in held:
-        assert len(source.fragments) == 36
+        assert len(source.fragments) == 58
         assert all(expected[fragment.key] == fragment.digest for fragment in source.fragments)
+
+
+def test_accumulators_in_tensor_memory_lie_where_cutlass_has_them(replayed):
+    """No document has rows of them: two libraries that share no code say the same of each."""
+    (emitter,) = (each.source for each in replayed["tilelang"] if each.source.name.endswith(":tcgen05 emitter"))
+    cutlass = {one.key: one for each in catalogue.document("cutlass-4.2.0").fragments for one in each.every}
+    both = [(made, cutlass[made.key]) for made in emitter.fragments if made.key in cutlass]
+    assert {made.key.qualifiers for made, _ in both} == {None, "ws"}
+    assert all(made.same_layout(said) for made, said in both)
