@@ -138,9 +138,9 @@ def _of_name(name: str) -> Tokens | None:
     common = dict(set.intersection(*({*spelling.tokens(form).items()} for form in forms)))
     types = "types" if "types" in common.values() else "type"
     kinds = {"instruction", "shape", "layouts", "qualifiers", types, *spelling.MODIFIERS}
-    roles = spelling.spelt_so(name, forms)[1]
-    said = dict.fromkeys(map(str.lower, filter(None, roles if len(roles) == 1 else ())), "role")
-    return request | said | {token: kind for token, kind in common.items() if kind in kinds}
+    if role := spelling.spelt_so(name, forms)[1]:
+        request[role.lower()] = "role"
+    return request | {token: kind for token, kind in common.items() if kind in kinds}
 
 
 def uncovered(text: str) -> str | None:

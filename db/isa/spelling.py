@@ -238,8 +238,8 @@ def _pieces(said: tuple[str, ...], form: Form | None = None) -> Set[tuple[str, s
     return (both | dict(joined((word, "types" if word in TYPES else "word") for word in said))).items()
 
 
-def spelt_so(name: str, forms: Iterable[Form]) -> tuple[list[Form], set[str]]:
-    """The forms whose spelling begins as a name in one piece does, and has all that it says, and the roles in those.
+def spelt_so(name: str, forms: Iterable[Form]) -> tuple[list[Form], str]:
+    """The forms whose spelling begins as a name in one piece does, and has all that it says, and the one role in those.
 
     One type is that of A and B. Where a spelling has no template arguments, they say nothing. Block scales and sparsity
     are never left out. If some are spelt just so, they are meant.
@@ -255,7 +255,8 @@ def spelt_so(name: str, forms: Iterable[Form]) -> tuple[list[Form], set[str]]:
             ):
                 fit.append((form, role, said == whole))
     fit = [each for each in fit if each[2]] or fit
-    return [*dict.fromkeys(form for form, _, _ in fit)], {role for _, role, _ in fit}
+    roles = {role for _, role, _ in fit}
+    return [*dict.fromkeys(form for form, _, _ in fit)], roles.pop() if len(roles) == 1 else ""
 
 
 def _tiers(asked: Tokens, vendor: str | None = None) -> Iterator[list[Form]]:

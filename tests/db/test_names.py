@@ -219,6 +219,17 @@ def test_an_operand_of_triton_is_one_of_its_parent(words, role, shapes):
 
 
 @pytest.mark.parametrize(
+    "words", ["m16n8k16 f16 A", "m16n8k32 s8 B", "m8n8k16 s8 A", "m64n64k16 f16 A", "m16n8k8 tf32 B"]
+)
+def test_an_operand_that_is_exported_for_triton_is_read_as_itself(words, database):
+    shape, type_, role = words.split()
+    encoding = re.search(r"#ttg.dot_op<.*>", database.export(query=words, format="triton").text)[0]
+    query = Query.parse([encoding])
+    assert query.parameters()["role"] == role
+    assert (shape, type_) in {(form.shape, form.types[role]) for form in query.forms}
+
+
+@pytest.mark.parametrize(
     ("name", "words"),
     [
         (
