@@ -24,7 +24,7 @@ _MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  
 _MAP = re.compile(rf"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=({_MODES}))?\s*\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 _STRUCT = re.compile(r"struct\((.*)\)", re.DOTALL)
-_FIELD = re.compile(r"\s*(?:([A-Za-z_]\w*)|(\S.*?))\s*(?:@\s*(\d+))?\s*", re.DOTALL)
+_FIELD = re.compile(r"\s*(?:([A-Za-z_]\w*)|(\S.*?))\s*(?:@\s*(\d{1,5}))?\s*", re.DOTALL)
 
 #: Integers that pointers may lead to and that no instruction multiplies.
 INTEGERS = {"s16": "i2", "u16": "u2", "u32": "u4", "s64": "i8", "u64": "u8"}
@@ -180,8 +180,10 @@ def _field(text: str, written: str, folder: Path | None) -> Field:
     number = _float(digits, written)
     type_ = _type(word, written) if word else "s32" if isinstance(number, int) else "f32"
     one = Argument("", type_, (1,), np.array([number]))
-    data = one.encode()
-    if one.bits % 8 or (not one.floating and one.decode(data)[0] != number):
+    fits = one.floating or (isinstance(number, int) and -(1 << 63) <= number < 1 << 64)
+    with np.errstate(over="ignore"):
+        data = one.encode() if fits else np.zeros(0)
+    if one.bits % 8 or not fits or (not one.floating and one.decode(data)[0] != number):
         raise LanemapError(
             f"{written!r}: {digits} is no {type_}: write the type of the field before it, as in s64 64", "arg"
         )

@@ -1,0 +1,83 @@
+"""What TileLang makes of products, from its generated code alone: right ones are, and its defects are named."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ..modes import LONG
+from ..toolchain import program
+from ..wild.run import environment
+
+KINDS = {"float16": "f16", "bfloat16": "bf16", "int8": "s8", "int4": "s4", "float32": "f32", "int32": "s32"}
+KINDS |= {"float8_e4m3fn": "e4m3", "float64": "f64", "int16": "u16"}
+
+USUAL = {"target": "sm_80", "m": 64, "n": 64, "k": 64, "types": ["float16", "float32"], "threads": 128}
+USUAL |= {"policy": "Square", "transposed": "", "fragments": "", "metadata": None}
+BYTES, NIBBLES, HOPPER = {"types": ["int8", "int32"]}, {"types": ["int4", "int32"], "transposed": "B"}, "sm_90a"
+SMALL = {"m": 16, "n": 16, "threads": 32}
+SPARSE = {"m": 32, "n": 32, "threads": 32, "metadata": ["int16", 16]}
+TWO_GROUPS = {"target": HOPPER, "m": 256, "threads": 256, "policy": "FullRow", "transposed": "B"}
+
+#: By what is said, a part of a finding or nothing.
+CASES = [
+    *[({"transposed": each}, "") for each in ("", "A", "B", "AB")],
+    *[({"fragments": each, "transposed": "B"}, "") for each in ("A", "B", "AB")],
+    *[({**BYTES, "transposed": each}, "") for each in ("", "A", "B", "AB")],
+    *[({"types": [each, each if each == "float64" else "float32"]}, "") for each in ("bfloat16", "float32", "float64")],
+    *[({"target": HOPPER, "transposed": each}, "") for each in ("", "A", "B")],
+    ({"target": "sm_89", "types": ["float8_e4m3fn", "float32"], "transposed": "B"}, ""),
+    ({"target": HOPPER, **BYTES, "transposed": "B", "fragments": "A"}, ""),
+    (NIBBLES | SMALL, ""),
+    (NIBBLES | SMALL | {"fragments": "A"}, "registers 1 and 2 are exchanged"),
+    (NIBBLES | SMALL | {"fragments": "B"}, "C[0][8] adds what nobody wrote"),
+    (TWO_GROUPS, ""),
+    (TWO_GROUPS | {"fragments": "A"}, "C[64][0] has the sum of C[128][0]"),
+    (SPARSE, ""),
+    (SPARSE | {"types": ["float32", "float32"]}, ""),
+    (SPARSE | {"types": ["float32", "float32"], "metadata": ["int8", 8]}, "metadata of other elements"),
+]
+
+
+@pytest.fixture(scope="module")
+def lowered():
+    """The answers of TileLang to all cases, and its folder."""
+    python = environment("tilelang")
+    folder = Path(__file__).parent.parent / "wild"
+    asked = json.dumps([USUAL | how for how, _ in CASES])
+    done = subprocess.run([python, folder / "tilelang_kernels.py"], input=asked, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    where = [python, "-c", "import tilelang; print(tilelang.__file__)"]
+    found = subprocess.run(where, capture_output=True, text=True, check=True).stdout
+    return json.loads(done.stdout.splitlines()[-1]), Path(found.split()[-1]).parent
+
+
+@pytest.mark.skipif(not LONG, reason="TileLang has an environment of its own, and nvcc takes minutes for its kernels")
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_what_tilelang_makes_of_a_product(lowered, database, tmp_path, number):
+    how, words = USUAL | CASES[number][0], CASES[number][1]
+    made, folder = lowered[0][number], lowered[1]
+    (tmp_path / "kernel.cu").write_text(made["source"])
+    include = [f"-I{folder / each}" for each in ("src", "3rdparty/cutlass/include")]
+    flags = [f"-arch={how['target']}", "-std=c++17", "-lineinfo", "-DENABLE_BF16", "-ptx", *include]
+    compile_ = [program("nvcc"), *flags, tmp_path / "kernel.cu", "-o", tmp_path / "kernel.ptx"]
+    subprocess.run(compile_, check=True, capture_output=True)
+    m, n, k = (how[name] for name in "mnk")
+    stored = k // 2 if how["metadata"] else k
+    element, total = (KINDS[each] for each in how["types"])
+    a, b = "A" in how["transposed"], "B" in how["transposed"]
+    given = {"A": f"{element}[{stored},{m}]" if a else f"{element}[{m},{stored}]"}
+    given |= {"B": f"{element}[{n},{k}]" if b else f"{element}[{k},{n}]", "C": f"{total}[{m},{n}]"}
+    left = "A[k,m]" if a else "A[m,k]"
+    if how["metadata"]:
+        width = how["metadata"][1]
+        given["E"] = f"u{width}[{m},{k * (2 if element == 'f32' else 1) // width}]"
+        left = "sparse(A,E)[m,k]"
+    arguments = [f"{name}={given[name]}" for name in map(str.upper, made["parameters"])]
+    formula = f"C[m,n] = {left} {'B[n,k]' if b else 'B[k,n]'}"
+    found = database.trace(tmp_path / "kernel.ptx", arguments, formula, block=how["threads"], shared=made["shared"])
+    said = " ".join(found.text().split())
+    assert words in said
+    assert found.ok == (not words), said
