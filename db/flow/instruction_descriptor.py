@@ -22,7 +22,7 @@ _KINDS = [kind for table in data("instruction_descriptor") for kind in table["ki
 _SHAPE = re.compile(r"m(\d{1,3})n(\d{1,3})(?:k(\d{1,3}))?", re.IGNORECASE)
 
 
-class Field(NamedTuple):
+class BitField(NamedTuple):
     """A field of the word: its bits, low first, and what its numbers stand for.
 
     Without ``values`` it is a number, which the word has divided by ``times``. ``later`` is the target from which on
@@ -60,7 +60,7 @@ class Field(NamedTuple):
         return next((names for names, value in self.values.items() if value == number), "")
 
 
-def fields(kind: str) -> list[Field]:
+def fields(kind: str) -> list[BitField]:
     """The fields of a kind, such as f16, in the order of their bits.
 
     Raises:
@@ -73,7 +73,7 @@ def fields(kind: str) -> list[Field]:
         if values or not spelt:  # what other kinds alone have is reserved
             runs = (map(int, run.split("-")) for run in row["bits"].split())
             bits = [bit for first, *last in runs for bit in range(first, (last or [first])[0] + 1)]
-            found.append(Field(row["field"], bits, values, row.get("times", 1), row.get("later", "")))
+            found.append(BitField(row["field"], bits, values, row.get("times", 1), row.get("later", "")))
     return found
 
 
@@ -150,7 +150,7 @@ class InstructionDescriptor(Told):
         """How many it has."""
         return _width(self.kind)
 
-    def numbers(self) -> Iterator[tuple[Field, int]]:
+    def numbers(self) -> Iterator[tuple[BitField, int]]:
         """Each field, and its number in the word."""
         for field in fields(self.kind):
             yield field, sum((self.word >> bit & 1) << at for at, bit in enumerate(field.bits))

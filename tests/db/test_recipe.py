@@ -9,7 +9,7 @@ import pytest
 import lanemap
 from lanemap.db.flow.chain import as_half_pairs, chain
 from lanemap.db.flow.recipe import form_of, formula, pairs, recipe
-from lanemap.db.isa.instructions import tile
+from lanemap.db.isa.instructions import in_tensor_memory, tile
 from lanemap.db.layout.fragment import Element, elements
 from lanemap.db.lookup import Query, read_fragments
 
@@ -41,7 +41,11 @@ def operands(database):
     dense = [
         fragment
         for fragment in every
-        if fragment.role in "ABCD" and not fragment.windowed and fragment.computations == 1 and not tile(fragment.key)
+        if fragment.role in "ABCD"
+        and not fragment.windowed
+        and fragment.computations == 1
+        and not tile(fragment.key)
+        and not in_tensor_memory(fragment.key)
     ]
     few = [
         fragment
