@@ -74,7 +74,7 @@ class Links(NamedTuple):
         if len(self.survey.operands[key.operand]) == 1:
             return ""
         selector = None if key.selector is None else f"selector {key.selector}"
-        return ", ".join(filter(None, (key.major and f"{key.major} major", key.qualifiers, selector)))
+        return ", ".join(filter(None, (key.major and f"{key.major} major", key.qualifiers, selector))) or "plain"
 
 
 def page(*path: str, **parameters: object) -> Page:

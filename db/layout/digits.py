@@ -6,6 +6,7 @@ A digit of an index is ``index // step % size``.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
+from operator import xor
 from typing import NamedTuple
 
 
@@ -17,15 +18,18 @@ class Digit(NamedTuple):
     weight: int
 
 
-def digits(line: Sequence[int]) -> tuple[Digit, ...]:
-    """The only digits whose sum can be this line, which starts at 0. Their sum may differ."""
+def digits(line: Sequence[int], *, cut: bool = False) -> tuple[Digit, ...]:
+    """The only digits whose sum can be this line, which starts at 0. Their sum may differ.
+
+    The line has all values of its last digit; if it may be ``cut``, only the first ones.
+    """
     found = []
     step = 1
     while step < len(line):
-        rest = len(line) // step
+        rest = -(-len(line) // step)
         weight = line[step]
         run = next(size for size in count(2) if size >= rest or line[step * size] != weight * size)
-        size = max((size for size in range(2, run + 1) if rest % size == 0), default=rest)
+        size = run if cut else max((size for size in range(2, run + 1) if rest % size == 0), default=rest)
         found.append(Digit(step, size, weight))
         step *= size
     return tuple(found)
@@ -34,10 +38,11 @@ def digits(line: Sequence[int]) -> tuple[Digit, ...]:
 def sums(axes: Mapping[str, Sequence[int]], values: Iterable[Sequence[int]]) -> list[str] | None:
     """Each of several values as a sum of digits of the coordinates that they stand at; None where one is no such sum.
 
-    ``axes`` are the coordinates, as many as there are values, which must fill a box from 0 on.
+    ``axes`` are the coordinates, as many as there are values, which must fill a box from 0 on. What is swizzled is the
+    exclusive or of two sums.
 
-    >>> sums({"row": [0, 0, 1, 1], "col": [0, 1, 0, 1]}, [[0, 4, 1, 5]])
-    ['row + col * 4']
+    >>> sums({"row": [0, 0, 1, 1], "col": [0, 1, 0, 1]}, [[0, 4, 1, 5], [0, 1, 3, 2]])
+    ['row + col * 4', '(row * 2 + col) ^ row']
     """
     extents = [1 + max(column) for column in axes.values()]
     places, *others = axes.values()
@@ -50,17 +55,50 @@ def sums(axes: Mapping[str, Sequence[int]], values: Iterable[Sequence[int]]) -> 
     texts = []
     for column in values:
         at = [column[place] for place in in_order]
-        first, step, expected, found = at[0], size, [at[0]], []
-        for extent in extents:
-            step //= extent
-            line = [at[place * step] - first for place in range(extent)]
-            found.append(digits(line))
-            own = [sum(place // unit % count * by for unit, count, by in found[-1]) for place in range(extent)]
-            expected = [total + number for total in expected for number in own]
-        if expected != at:
-            return None
-        texts.append(quotients(found, [*axes], first))
+        text = _sum(at, extents, [*axes])
+        if text is None:
+            crossed = _crossed(at, extents)
+            plain = _sum([*map(xor, at, crossed)], extents, [*axes])
+            turned = _sum(crossed, extents, [*axes])
+            if plain is None or turned is None:
+                return None
+            text = " ^ ".join(f"({each})" if " + " in each else each for each in (plain, turned))
+        texts.append(text)
     return texts
+
+
+def _sum(at: Sequence[int], extents: Sequence[int], names: Sequence[str]) -> str | None:
+    """A value at every place of a box as a sum of digits; None where it is none."""
+    first, step, expected, found = at[0], len(at), [at[0]], []
+    for extent in extents:
+        step //= extent
+        line = [at[place * step] - first for place in range(extent)]
+        ways = (digits(line, cut=cut) for cut in (False, True))
+        way = next((way for way in ways if line == [valued(way, place) for place in range(extent)]), None)
+        if way is None:
+            return None
+        found.append(way)
+        expected = [total + number for total in expected for number in line]
+    return quotients(found, names, first) if expected == at else None
+
+
+def _crossed(at: Sequence[int], extents: Sequence[int]) -> list[int]:
+    """What a swizzle turns by exclusive or: of what each bit of a coordinate turns, all but the highest bit."""
+    step, crossed = len(at), [0]
+    for extent in extents:
+        step //= extent
+        own = [0]
+        while len(own) < extent:
+            turned = at[len(own) * step] ^ at[0]
+            below = turned ^ (1 << turned.bit_length() - 1 if turned else 0)
+            own += [by ^ below for by in own]
+        crossed = [total ^ number for total in crossed for number in own[:extent]]
+    return crossed
+
+
+def valued(of: Iterable[Digit], index: int) -> int:
+    """The sum of these digits of an index."""
+    return sum(index // step % size * weight for step, size, weight in of)
 
 
 def quotients(axes: Sequence[Sequence[Digit]], names: Sequence[str], constant: int = 0) -> str:

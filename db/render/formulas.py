@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ..layout.digits import sums
 from ..layout.fragment import PLACE, Fragment
+from .facts import unit
 
 _CELL = ("computation", "row", "col")
 
@@ -14,12 +15,15 @@ def to_cell(fragment: Fragment) -> list[str]:
 
 
 def to_slot(fragment: Fragment) -> list[str]:
-    """The lane, register and slot that hold a cell, as formulas; none where several do, or see ``to_cell``."""
-    return [] if fragment.windowed else _solved(fragment, _CELL, PLACE)
+    """The lane, register and slot that hold a cell, as formulas; none where several do, or see ``to_cell``.
+
+    Of an operand in shared memory it is the word, and the slot in it.
+    """
+    return [] if fragment.windowed else _solved(fragment, _CELL, PLACE[1:] if fragment.tile else PLACE)
 
 
 def _solved(fragment: Fragment, given: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    if fragment.tile or not fragment.has_rows:  # a swizzle combines bits by XOR
+    if not fragment.has_rows:
         return []
     columns = fragment.columns()
     varying = [name for name in given if len({*columns[name]}) > 1] or [*given[:1]]
@@ -27,4 +31,5 @@ def _solved(fragment: Fragment, given: Sequence[str], wanted: Sequence[str]) -> 
     if "computation" in axes:
         axes = {"(computation - 1)": [number - 1 for number in axes.pop("computation")], **axes}
     texts = sums(axes, (columns[name] for name in wanted)) or []
-    return [f"{name} = {text}" for name, text in zip(wanted, texts, strict=False)]
+    names = (unit(fragment) if name == "reg" and fragment.tile else name for name in wanted)
+    return [f"{name} = {text}" for name, text in zip(names, texts, strict=False)]
