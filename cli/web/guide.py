@@ -59,9 +59,14 @@ def guide() -> Mapping[str, Guide]:
 
 
 def found(text: str) -> dict[str, Guide]:
-    """The pages that have all words of a text."""
+    """The pages that have all words of a text, those first whose name or title has them."""
     words = text.lower().split()
-    return {name: page for name, page in guide().items() if words and all(word in page.words for word in words)}
+    hits = {name: page for name, page in guide().items() if words and all(word in page.words for word in words)}
+
+    def named(name: str) -> bool:
+        return all(word in f"guide {name} {hits[name].title}".lower() for word in words)
+
+    return {name: hits[name] for name in sorted(hits, key=named, reverse=True)}
 
 
 @cache
