@@ -319,7 +319,7 @@ def triton():
     return found
 
 
-def compiled(name, types, constants, capability):
+def compiled(name, types, constants, capability, **options):
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -336,7 +336,7 @@ def compiled(name, types, constants, capability):
         constexprs={(names.index(key),): value for key, value in constants.items()},
         attrs=attributes,
     )
-    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 4})
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": 4} | options)
 
 
 @pytest.mark.parametrize("capability", [80, 90, 120])
@@ -347,6 +347,15 @@ def test_what_triton_makes_of_a_product_is_right(triton, capability, database):
     found = database.trace(kernel, given, "c[m,n] = a[m,k] b[k,n]", grid=(1, 2))
     assert found.ok, found
     assert ("wgmma (m64n64k16 f16)" in found.counts) == (capability == 90), found.counts
+
+
+@pytest.mark.slow
+def test_a_program_of_triton_may_be_a_cluster(triton, database):
+    types = {"a": "*fp16", "b": "*fp16", "c": "*fp32", "width": "i32", "depth": "i32"}
+    kernel = compiled("matmul", types, {"tile_m": 128, "tile_n": 64, "tile_k": 32}, 90, num_ctas=2)
+    given = {"a": (128, 64), "b": (64, 64), "c": (128, 64), "width": 64, "depth": 64}
+    found = database.trace(kernel, given, "c[m,n] = a[m,k] b[k,n]")
+    assert found.ok, found
 
 
 @pytest.mark.few(2)
