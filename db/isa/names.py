@@ -172,6 +172,9 @@ class Query:
             more = _parsed_type(given, tokens) if field == "type" else _parsed(given, field)
             for kind in {*more.values()} & _KINDS:
                 if any(tag == kind != more.get(token) for token, tag in tokens.items()):
+                    named = [token for token, tag in {**tokens, **more}.items() if tag == "instruction"]
+                    for unknown in (token for token in named if token not in INSTRUCTIONS):
+                        raise LanemapError(f"no shape or instruction {unknown}")
                     raise LanemapError(f"{_title(before)} and {given} are two instructions: name one")
             tokens = {**more, **tokens}
             before.append(given)

@@ -551,6 +551,12 @@ def test_names_that_contradict_each_other_are_refused():
             query.parameters()
 
 
+def test_a_word_that_is_no_shape_is_no_instruction_either(database):
+    for names in ({"shape": "here", "instruction": "mma"}, {"shape": "here", "instruction": "nothing"}):
+        with pytest.raises(LanemapError, match="^no shape or instruction (here|nothing)$"):
+            database.matching(Query(**names))
+
+
 @given(st.text(), st.one_of(st.none(), st.text(max_size=8)), st.one_of(st.none(), st.sampled_from("ABCDEX")))
 def test_any_text_is_a_request_or_refused_in_one_line(shape, type_, role):
     try:
