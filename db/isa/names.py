@@ -332,7 +332,10 @@ class Query:
             requests = (request for request in (self, self.of_accumulator(vendor)) if request)
             matched = ({key for key in (*own, *unknown) if request.matches(key)} for request in requests)
             found |= next(filter(None, matched), set())
-        return found
+        if not self.asked.get("role") or "qualifiers" in self.asked:
+            return found
+        # Without qualifiers it is the operand that has none, if there is one: D of one block, and not of ``.ws``.
+        return {key for key in found if key.qualifiers is None or key._replace(qualifiers=None) not in found}
 
     def of_accumulator(self, vendor: str | None = None) -> Query | None:
         """The same for C, D or block scales where the type is that of A; None where a vendor has no such form."""

@@ -205,7 +205,7 @@ def test_a_family_is_what_each_member_is_by_itself():
     """The catalogue evaluates a member alone, too; every N of a few families."""
     families = [fragment for fragment in catalogue.document("ptx-isa-9.4+errata").fragments if fragment.members]
     assert len(families) > 100
-    assert {len(family.members) for family in families} == {31, 17, 30, 5, 11}
+    assert {len(family.members) for family in families} >= {31, 17, 30, 5, 11}
     for family in families[::20]:
         assert [one.shape for one in family.every] == [*family.members, family.shape]
         for one in family.every:

@@ -14,7 +14,7 @@ import ctypes
 import json
 import subprocess
 import sys
-from itertools import zip_longest
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,9 @@ _DYNAMIC_SHARED = 8
 
 #: How far sums may be off, relative to the largest, that are of no whole numbers.
 _ROUNDED = 2.0**-20
+
+#: Addresses that stand for those of the first array and the next ones.
+_STANDS_FOR = 0xA44A_0000_0000
 
 _PRODUCT = "C[m,n] = A[m,k] B[n,k]"
 _SMALL = ["A=f16[32,64]", "B=f16[32,64]", "C=f32[32,32]", "K=64"]
@@ -48,7 +51,7 @@ class Case(NamedTuple):
 
 def right():
     """The kernels of the corpus."""
-    from ..machine import kernels, test_corpus, test_sparse
+    from ..machine import kernels, test_corpus, test_sparse, test_structs
     from ..machine.conftest import compiled_by_nvcc
 
     yield Case("guide", kernels.PRODUCT, kernels.ARGUMENTS, kernels.FORMULA, 64, (1,))
@@ -63,6 +66,9 @@ def right():
         yield Case(f"attention {target}", attention, test_corpus.ATTENTION, test_corpus.STEPS, 128, (1,))
     sparse = compiled_by_nvcc("sparse", "sm_80")
     yield Case("sparse", sparse, test_sparse.SPARSE, test_sparse.SPARSE_FORMULA, 32, (2, 2))
+    fields = [test_structs.FIELDS, *test_structs.ARRAYS]
+    yield Case("struct", compiled_by_nvcc("params", "sm_80"), fields, test_structs.PRODUCT, 32, (1,))
+    yield Case("virtual functions", compiled_by_nvcc("virtual", "sm_80"), ["out=f32[32]"], None, 32, (1,))
     yield Case("wgmma", compiled_by_nvcc("wgmma", "sm_90a"), test_corpus.WGMMA, _PRODUCT, 128, (1, 2))
     yield Case("tma", compiled_by_nvcc("tma", "sm_90a"), test_corpus.TMA, _PRODUCT, 160, (1, 2))
     for capability in (80, 90):
@@ -105,7 +111,8 @@ def determined(found):
 
 def built_case(folder, number, case, database):
     """Writes what the kernel is given and what it leaves on simulated threads; whether its bytes are determined."""
-    from lanemap.capture.machine import arguments, parse, trace
+    from lanemap.capture.machine import arguments, parameters, parse, trace
+    from lanemap.capture.machine.memory import Allocated, map_bytes
 
     from ..toolchain import program
 
@@ -114,24 +121,16 @@ def built_case(folder, number, case, database):
     if not determined(found):
         return False
     function = parse.parse(made.text).entry()
-    given = arguments.given(arguments.named(case.given, made.types), function, list(found.outputs), 0)
-    parameters = []
-    for argument, parameter in zip_longest([each for each in given if each.passed], function.parameters):
-        if argument is None:
-            parameters.append({"data": bytes(parameter.size).hex()})
-        elif argument.pointer:
-            parameters.append({"array": argument.name})
-        elif argument.map:
-            of = next(each for each in given if each.name == argument.map.array)
-            box = argument.map._asdict()
-            parameters.append({"map": box, "shape": of.shape, "type": of.type, "bits": of.bits})
-        else:
-            parameters.append({"data": arguments.packed([argument], [parameter], {}).hex()})
+    given = parameters.given(arguments.named(case.given, made.types), function, list(found.outputs), 0)
+    # Addresses and tensor maps are those of a launch: what stands for them is replaced there, also within a struct.
+    places = {each.name: Allocated(_STANDS_FOR + at, 0) for at, each in enumerate(given) if each.pointer}
+    data, maps = parameters.packed(given, function.parameters, places)
+    sizes = [parameter.size for parameter in function.parameters]
     source, cubin = folder / f"{number}.ptx", folder / f"{number}.cubin"
     source.write_text(made.text)
     subprocess.run([program("ptxas"), f"-arch={TARGET}", source, "-o", cubin], check=True, capture_output=True)
-    arrays = {each.name: each for each in found.judge.arguments}
-    output = arrays[case.formula.rpartition(";")[2].partition("[")[0].strip()]
+    arrays = {each.name: each for each in found.judge.arguments if each.pointer}
+    output = arrays[case.formula.rpartition(";")[2].partition("[")[0].strip() if case.formula else next(iter(arrays))]
     before = {name: np.zeros(each.size, "u1") if each.array is None else each.encode() for name, each in arrays.items()}
     np.savez(folder / f"{number}.npz", right=found.outputs[output.name].astype("f4"), **before)
     launch = {
@@ -140,7 +139,9 @@ def built_case(folder, number, case, database):
         "block": case.block or made.threads,
         "grid": [*case.grid, 1, 1][:3],
         "shared": made.shared or 0,
-        "parameters": parameters,
+        "parameters": [data[end - size : end].hex() for size, end in zip(sizes, accumulate(sizes), strict=True)],
+        "arrays": {name: place.address for name, place in places.items()},
+        "maps": [{"stands": map_bytes(at).hex(), **each._asdict()} for at, each in enumerate(maps)],
         "output": output.name,
     }
     (folder / f"{number}.json").write_text(json.dumps(launch))
@@ -176,10 +177,10 @@ def tensor_map(of, address):
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*extents),
         (ctypes.c_uint64 * (rank - 1))(*strides),
-        (ctypes.c_uint32 * rank)(*of["map"]["box"][::-1]),
+        (ctypes.c_uint32 * rank)(*of["box"][::-1]),
         (ctypes.c_uint32 * rank)(*[1] * rank),
         0,
-        _SWIZZLES.index(of["map"]["swizzle"]),
+        _SWIZZLES.index(of["swizzle"]),
         0,
         0,
     )
@@ -205,6 +206,10 @@ def launch_kernel(cubin, launch, parameters):
         assert not failed, f"{launch['name']}: error {failed}"
 
 
+def _bytes(address):
+    return address.to_bytes(8, "little")
+
+
 def launched(folder, number, launch):
     """What a kernel leaves on the GPU, and what it left on simulated threads."""
     from pycuda import driver
@@ -213,14 +218,20 @@ def launched(folder, number, launch):
         arrays = dict(kept)
     expected = arrays.pop("right")
     held = {name: driver.to_device(array) for name, array in arrays.items()}
+    real = {_bytes(stands): _bytes(int(held[name])) for name, stands in launch["arrays"].items()}
+    for each in launch["maps"]:
+        array = next(name for name, stands in launch["arrays"].items() if stands == each["address"])
+        real[bytes.fromhex(each["stands"])] = tensor_map(each, int(held[array])).tobytes()
     parameters = []
     for each in launch["parameters"]:
-        if "array" in each:
-            parameters.append(np.array([int(held[each["array"]])], "u8"))
-        elif "map" in each:
-            parameters.append(tensor_map(each, int(held[each["map"]["array"]])))
-        else:
-            parameters.append(np.frombuffer(bytes.fromhex(each["data"]), "u1"))
+        data = bytes.fromhex(each)
+        for stands, its in real.items():
+            data = data.replace(stands, its)
+        # A kernel may expect a tensor map at a multiple of 64 bytes.
+        room = np.zeros(len(data) + 64, "u1")
+        start = -room.ctypes.data % 64
+        parameters.append(room[start : start + len(data)])
+        parameters[-1][:] = np.frombuffer(data, "u1")
     launch_kernel(folder / f"{number}.cubin", launch, parameters)
     found = driver.from_device(held[launch["output"]], arrays[launch["output"]].shape, "u1")
     return found.view("f4").reshape(expected.shape), expected

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import lanemap
+from lanemap import Query
 from lanemap.db.isa.instructions import Key
 from lanemap.db.layout.fragment import Fragment, Source, elements
 from lanemap.db.layout.structure import check
@@ -275,3 +276,11 @@ def test_tvm_fills_what_is_drawn_of_d(own, m):
         database.add([Source("tvm", "import", "tvm", [fragment])])
         found = database.find(str(key.shape), "f32", "D", instruction="tcgen05.mma", row=17, col=5)
         assert found[["lane", "reg", "source"]].values.tolist() == [[33 if m == 64 else 17, 5, "tvm"]]
+
+
+def test_d_without_qualifiers_is_that_of_one_block(database):
+    """And no other that somebody has rows of: with ``.ws`` its columns lie in other lanes."""
+    assert [one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m64n64k16 f32 D"))] == [None]
+    with pytest.raises(lanemap.LanemapError, match="no source has rows for D of tcgen05.mma m64n64k16 f32:"):
+        database.find("tcgen05.mma m64n64k16 f32 D", row=3, col=4)
+    assert [one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m32n64k16 f32 D"))] == ["ws"]
