@@ -280,7 +280,7 @@ def test_tvm_fills_what_is_drawn_of_d(own, m):
 
 def test_d_without_qualifiers_is_that_of_one_block(database):
     """And no other that somebody has rows of: with ``.ws`` its columns lie in other lanes."""
-    assert [one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m64n64k16 f32 D"))] == [None]
+    assert {one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m64n64k16 f32 D"))} == {None}
     with pytest.raises(lanemap.LanemapError, match="no source has rows for D of tcgen05.mma m64n64k16 f32:"):
         database.find("tcgen05.mma m64n64k16 f32 D", row=3, col=4)
-    assert [one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m32n64k16 f32 D"))] == ["ws"]
+    assert {one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m32n64k16 f32 D"))} == {"ws"}
