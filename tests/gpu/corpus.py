@@ -77,10 +77,14 @@ def right():
         given = {"a": (64, 64), "b": (64, 128), "c": (64, 128), "width": 128, "depth": 64}
         yield Case(f"matmul {capability}", kernel, given, "c[m,n] = a[m,k] b[k,n]", None, (1, 2))
         types = {"q": "*fp16", "k": "*fp16", "v": "*fp16", "o": "*fp32", "width": "i32", "scale": "fp32"}
-        kernel = test_corpus.compiled("attention", types, {"tile_m": 64, "tile_n": 64, "size": 64}, capability)
         given = {"q": (64, 64), "k": (128, 64), "v": (128, 64), "o": (64, 64), "width": 128, "scale": 0.125}
-        steps = "S[m,n] = 0.125 q[m,d] k[n,d]; P = softmax(S); o[m,e] = P[m,n] v[n,e]"
-        yield Case(f"attention {capability}", kernel, given, steps, None, (1,))
+        for causal in (False, True):
+            tiles = {"tile_m": 64, "tile_n": 64, "size": 64, "causal": causal}
+            kernel = test_corpus.compiled("attention", types, tiles, capability)
+            steps = (
+                f"S[m,n] = 0.125 q[m,d] k[n,d]; P = softmax({'causal(S)' if causal else 'S'}); o[m,e] = P[m,n] v[n,e]"
+            )
+            yield Case(f"attention {capability}{' causal' * causal}", kernel, given, steps, None, (1,))
 
 
 def mistaken(count):
