@@ -226,8 +226,9 @@ def words(name: str) -> tuple[str, ...]:
     >>> words("v_mfma_f32_16x16x16f16"), words("HMMA.16816.F32.STEP0"), words("dot_op<{opIdx = 1, parent = #a}>")
     (('mfma', 'f32', '161616', 'f16'), ('hmma', '16816', 'f32'), ('dot', 'op', 'opidx1', 'parent', 'a'))
     """
-    plain = re.sub(r"(\d+)(?:x|, *)(\d+)(?:(?:x|, *)(\d+))?", r"\1\2\3 ", _OTHER_ATTRIBUTES.sub("", name.lower()))
-    plain = re.sub(r"\s*=[\s\[]*(?=\w)", "", plain)
+    plain = re.sub(r"(\d+)x(\d+)(?:x(\d+))?", r"\1\2\3 ", _OTHER_ATTRIBUTES.sub("", name.lower()))
+    plain = re.sub(r"(?<=\d), *(?=\d)", "x", re.sub(r"\s*=[\s\[]*(?=\w)", "", plain))
+    plain = re.sub(r"\bfloat_(?=\w+_t\b)", "", plain)
     return tuple(filter(None, (_ALIKE.get(word, word) for word in re.findall("[a-z0-9]+", plain))))
 
 

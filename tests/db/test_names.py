@@ -244,6 +244,10 @@ def test_an_operand_that_is_exported_for_triton_is_read_as_itself(words, databas
         ("SM90_t", "did you mean SM90_"),
         ("QGMMA.64x40x32.F32.E4M3", "did you mean QGMMA.64x40x32.F32.E4M3.E4M3"),
         ("SM120_16x8x32_TN<float_e4m3_t, float_e9m9_t, float>", "did you mean SM120_16x8x32_TN<float_e4m3_t, float"),
+        ("SM120_16x8x32_TN<half_t, half_t, float>", "did you mean SM120_16x8x32_TN<float_"),
+        ("SM120_16x8x32_TN<float_e4m3_t, float, float>", "did you mean SM120_16x8x32_TN<float_e4m3_t, float_e4m3_t"),
+        ("#ttg.nvidia_mma<{versionMajor = 2, instrShape = [168, 16]}>", "did you mean #ttg.nvidia_mma"),
+        ("#ttg.nvidia_mma<{versionMajor = 2, instrShape = [16, 81, 6]}>", "did you mean #ttg.nvidia_mma"),
     ],
 )
 def test_names_that_no_form_has_are_not_taken_for_like_ones(name, words):
@@ -533,6 +537,11 @@ def test_no_word_behind_a_name_is_passed_over(name, why):
             Query(name).parameters()
     else:
         assert Query(name).token("instruction") == name.lower()
+
+
+def test_an_atom_with_block_scales_and_no_arguments_has_them():
+    assert {form.scale is None for form in Query("SM120_16x8x64_TN_VS").forms} == {False}
+    assert {form.scale is None for form in Query("SM120_16x8x32_TN").forms} == {True}
 
 
 def test_words_behind_a_name_in_one_piece_say_more_of_it():
