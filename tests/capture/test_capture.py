@@ -23,7 +23,7 @@ from .tables import capture
 SMALL = [form for form in (*DENSE_FORMS, *SPARSE_FORMS) if form.a != "b1" and form.dimensions[2] <= 128]
 DENSE_SMALL = [form for form in SMALL if not form.sparse]
 SPARSE_SMALL = [form for form in SMALL if form.sparse]
-PERMUTED = examples(50)
+PERMUTED = examples(25)
 
 
 class Tampered(SimulatedGroup):

@@ -106,9 +106,10 @@ def moved(atom, tile, warps, order, *, contiguous):
 
 
 #: Operands of all kinds that a group of threads holds: those that take a second, and others.
-QUICK = ["m16n8k16 f16 A", "m64n24k16 f16 A", "mma.sp m16n8k32 f16 A", "v_mfma_f32_32x32x8_f16"]
+QUICK = ["m16n8k16 f16 A", "m64n24k16 f16 A"]
 SLOW = ["m16n8k16 f16 B", "m16n8k16 f32 D", "m16n8k32 s8 A", "m16n8k32 e4m3 B", "m16n8k8 tf32 B", "m8n8k4 f64 D"]
 SLOW += ["m8n8k128 b1 B", "wmma m16n16k16 f16 A", "wmma m8n32k16 s8 B", "wmma m16n16k16 f32 D", "m64n8k16 f32 D"]
+SLOW += ["mma.sp m16n8k32 f16 A", "v_mfma_f32_32x32x8_f16"]
 SLOW += ["m64n24k32 s32 D", "mma.sp m16n8k32 f16 E", "m16n8k64 e2m1 SFA", *["m8n8k4 f64 A"] * LONG]
 
 
