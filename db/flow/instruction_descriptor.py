@@ -168,7 +168,14 @@ class InstructionDescriptor(Told):
         held = {field.name: number * field.times for field, number in self.numbers()}
         if instruction(self.instruction).sparse and not held.get("sparse", 1):
             said.append(f"sparse is 0 (no): for {self.instruction} it must be 1 (yes)")
-        known = widths(self.kind, sparse=bool(held.get("sparse")))
+        meant = {field.name: field.meaning(number) for field, number in self.numbers()}
+        how, types = "sparse" if held.get("sparse") else "dense", {meant.get("A", ""), meant.get("B", "")} - {""}
+        deep = [row for row in _depths(self.kind, how) if row.get("number", held.get("K")) == held.get("K")]
+        if meant.get("K") and not any(types <= {*row.get("types", " ".join(types)).split()} for row in deep):
+            said.append(f"K is {held['K']} ({meant['K']}): no {how} product of {' and '.join(sorted(types))} has it")
+        if meant.get("D") == "f16" and "bf16" in types:  # table 48 of 9.4
+            said.append("D is 0 (f16): of bf16 it must be 1 (f32)")
+        known = widths(self.kind, sparse=how == "sparse")
         if known and held["M"] not in known:
             said.append(f"M is {held['M']}: it must be {either([*map(str, sorted(known))])}")
         elif known and held["N"] not in known[held["M"]]:
@@ -235,21 +242,25 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
         if not 0 <= decode < 1 << _width(kind):
             raise LanemapError(f"{decode:#x} is no such descriptor: it has {_width(kind)} bits")
         return InstructionDescriptor(head, kind, decode)
-    given = {"sparse": "yes"} if instruction(head).sparse and "sparse" in known else {}
+    given: dict[str, str] = {}
     types = []
     for word in (word for word in named if not word.lower().startswith("kind::")):
         name, equals, value = word.partition("=")
-        if equals:
-            given[name.lower()] = value
-        elif shape := _SHAPE.fullmatch(word):
-            given |= {axis: number for axis, number in zip("mnk", shape.groups(), strict=True) if number}
-        else:
+        said = {name.lower(): value.lower()} if equals else {}
+        if shape := _SHAPE.fullmatch(word):
+            said = {axis: number for axis, number in zip("mnk", shape.groups(), strict=True) if number}
+        elif not equals:
             types.append(word)
+        _expect_new(given, said)
+        given |= said
+    if instruction(head).sparse and "sparse" in known:
+        given.setdefault("sparse", "yes")
     roles = [role for role in "dab" if role in known]
     if not {"m", "n"} & known.keys() <= given.keys() or len(types) != len(roles):
         of = " and ".join(", ".join(roles).upper().rsplit(", ", 1))
         example = " ".join(next(iter(known[role].values)) for role in roles)
         raise LanemapError(f"name the shape and the types of {of}, as in m128n256 {example}")
+    _expect_new(given, dict(zip(roles, types, strict=True)))
     given |= dict(zip(roles, types, strict=True))
     if "k" in given:
         given["k"] = f"{'sparse' if given.get('sparse') == 'yes' else 'dense'} {given['k']}"
@@ -265,3 +276,8 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
     if made.wrong:
         raise LanemapError(f"no {head} {_named(kind)} has this shape: {'; '.join(made.wrong)}")
     return made
+
+
+def _expect_new(given: Mapping[str, str], said: Mapping[str, str]) -> None:
+    if twice := given.keys() & said.keys():
+        raise LanemapError(f"{either(sorted(name.upper() for name in twice))} is said twice: name it once")
