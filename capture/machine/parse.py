@@ -188,9 +188,9 @@ class _Reader:
         if at + 1 < len(words) and words[at + 1] == "(":
             function.parameters = _variables(tokens[at + 2 : words.index(")", at)])
         if ".reqnctapercluster" in words:
-            at = words.index(".reqnctapercluster") + 1
-            given = [int(word) for word in words[at : at + 5 : 2] if word.isdigit()]
-            function.cluster = given[0], *[*given[1:], 1, 1][:2]  # type: ignore[assignment]
+            behind = " ".join(words[words.index(".reqnctapercluster") + 1 :])
+            x, y, z, *_ = [*map(int, re.findall(r"\d+", re.split("[^\\d, ]", behind)[0])), 1, 1]
+            function.cluster = x, y, z
         registers = [each for each in (*function.parameters, *returns) if each.space == ".reg"]
         function.registers |= {each.name: each.type for each in registers}
         # What is only declared ends with a semicolon, and no brace follows: the next head replaces it.

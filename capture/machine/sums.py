@@ -75,6 +75,10 @@ def words(of: Labelling, output: int, index: Sequence[int], origin: int) -> str:
     wanted = Counter(
         key for term in step.terms for key in _wanted(of, term, dict(zip(step.left.indices, index, strict=False)))
     )
+    own = ((output, (*index, *[ANY] * (of.axes - len(index)))),)
+    begun = of.arguments[output].array if output < len(of.arguments) else None
+    if own not in wanted and begun is not None and not begun[tuple(index)]:
+        del keys[own]  # the zero to which atomics add
     extra, missing = keys - wanted, wanted - keys
     twice = [key for key in extra if key in wanted]
     foreign = sum(count for key, count in extra.items() if key not in wanted)

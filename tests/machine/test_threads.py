@@ -161,3 +161,29 @@ def test_memory_of_another_block_is_named(nvcc):
     found = run(text, ["out=s32[64]"], grid=2, entry=entry[:-1])
     assert not found.ok
     assert "memory of other blocks of the cluster is not run" in found.text().replace("\n  ", " ")
+
+
+def test_a_cluster_may_have_one_extent_and_other_directives_behind_it():
+    text = """.version 8.7
+.target sm_90
+.address_size 64
+.visible .entry ranks(.param .u64 out) .reqnctapercluster 2 .maxntid 8, 1, 1
+{ .reg .b64 %out, %at; .reg .b32 %r, %n; ld.param.u64 %out, [out]; mov.u32 %r, %ctaid.x;
+mad.wide.u32 %at, %r, 4, %out; mov.u32 %n, %cluster_nctarank; st.global.u32 [%at], %n; ret; }"""
+    found = run(text, ["out=s32[4]"], block=1, grid=4)
+    assert found.outputs["out"].tolist() == [2] * 4, found
+
+
+def test_the_zero_that_a_sum_begins_with_is_no_product_that_it_must_not_have():
+    text = """.version 8.7
+.target sm_90
+.address_size 64
+.visible .entry twice(.param .u64 a, .param .u64 b, .param .u64 c)
+{ .reg .b64 %a, %b, %c; .reg .f32 %x, %y; ld.param.u64 %a, [a]; ld.param.u64 %b, [b]; ld.param.u64 %c, [c];
+ld.global.f32 %x, [%a]; ld.global.f32 %y, [%b]; mul.f32 %x, %x, %y; red.global.add.f32 [%c], %x;
+red.global.add.f32 [%c], %x; ret; }"""
+    given_ = {"a": np.array([3], "f4"), "b": np.array([5], "f4")}
+    found = run(text, {**given_, "c": "f32[1]=0"}, "c[i] = a[i] b[i]", block=1)
+    assert "c[0] adds a[0] x b[0] 2 times" in found.text(), found
+    found = run(text, {**given_, "c": "f32[1]=1"}, "c[i] = a[i] b[i]", block=1)
+    assert "c[0] adds c[0] (1 of 3 products are not of this sum)" in found.text(), found
