@@ -12,14 +12,11 @@ from .launch import Step, Unknown
 from .moves import space_of
 from .order import Mbarrier, latest
 from .ptx import Function, Name, Operand, Statement
-from .schedule import ENDED, POLLS, RUNS, Machine, aligned
+from .schedule import ENDED, OF_CLUSTER, POLLS, RUNS, Machine, aligned
 from .values import ActiveThreads
 
 #: Bytes of an object of mbarrier.
 _OBJECT = 8
-
-#: The barrier that all threads of a cluster have, which is here of one block, behind those of the block.
-_OF_CLUSTER = 16
 
 _WORDS = "sync arrive aligned cta release acquire relaxed cluster parity expect_tx complete_tx noComplete noinc"
 
@@ -43,9 +40,11 @@ def _barrier(machine: Machine, instruction: Statement, function: Function) -> St
     if "warp" in words:
         return _warp(machine, instruction, function)
     if "cluster" in words:
-        if "arrive" in words:
+        if "arrive" not in words:
+            return lambda group: machine.wait(group, np.full(machine.threads, OF_CLUSTER), None)
+        if "relaxed" in words:
             return lambda _: None
-        return lambda group: machine.wait(group, np.full(machine.threads, _OF_CLUSTER), None)
+        return lambda group: machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP), alone=False)
     operation = next((word for word in ("popc", "and", "or") if word in words), None)
     if words - {"sync", "arrive", "aligned", "cta", "red", operation, "u32", "pred"} or ("red" in words) != bool(
         operation

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,6 +258,15 @@ class Order:
         if len(warps) == self.per_block:
             self.settled[warps] = self.now
         self.meet_lanes(mask, all_lanes=True)
+
+    def meet_blocks(self, mask: Array) -> None:
+        """Threads of several blocks wait for each other: all know what each knew when it arrived."""
+        warps = np.unique(np.flatnonzero(mask) // WARP)
+        for block in np.unique(self.block[warps]):
+            self.meet(mask & np.repeat(self.block == block, WARP))
+        notice = reduce(latest, map(self._told, warps.tolist()))
+        for warp in warps.tolist():
+            self._hear(warp, notice)
 
     def meet_lanes(self, mask: Array, *, all_lanes: bool = False) -> None:
         """Lanes of each warp come to know what they, or all of it, have done until now."""

@@ -23,6 +23,9 @@ from .values import UNSET, ActiveThreads, Register
 #: What a thread does. One that polls waits for a phase of an object of mbarrier, one that meets for lanes of its warp.
 RUNS, WAITS, ENDED, POLLS, MEETS = range(5)
 
+#: The barrier that all threads of a cluster have, behind those of a block.
+OF_CLUSTER = 16
+
 #: What ends with a mask of the lanes that take part, and what has rules of its own.
 _MEMBERS = ("shfl", "vote", "match", "redux", "elect", "bar", "barrier")
 _BARRIERS = ("bar", "barrier")
@@ -221,7 +224,8 @@ class Machine(Threads):
         self.state[mask] = ENDED
         self.pc[mask] = 0
         for owner in np.unique(self.owner[mask]):
-            for number in np.unique(self.barrier[(self.owner == owner) & (self.state == WAITS), 0]):
+            waited = np.unique(self.barrier[(self.owner == owner) & (self.state == WAITS), 0])
+            for number in {*waited.tolist(), OF_CLUSTER}:  # of which other blocks may wait
                 self._release(int(owner), int(number))
 
     def wait(
@@ -233,7 +237,7 @@ class Machine(Threads):
         arrive: bool = False,
         then: Callable[[Array], None] | None = None,
     ) -> None:
-        """Threads come to a barrier of their block, of all its threads or of a number of them (9.7.13.1).
+        """Threads come to a barrier of their block or cluster, of all its threads or of a number of them (9.7.13.1).
 
         ``then`` is told which threads go on together.
         """
@@ -253,7 +257,10 @@ class Machine(Threads):
                 self._release(int(owner), int(each))
 
     def _release(self, owner: int, number: int) -> None:
-        of = slice(owner * self.per_block, (owner + 1) * self.per_block)
+        """Let threads go on that wait at a barrier of a block, or of a cluster, if all that it takes are there."""
+        blocks = self.cluster if number == OF_CLUSTER else 1
+        first = owner // blocks * blocks
+        of = slice(first * self.per_block, (first + blocks) * self.per_block)
         state, barrier = self.state[of], self.barrier[of]
         waits = (state == WAITS) & (barrier[:, 0] == number)
         count = int(np.count_nonzero(waits))
@@ -263,7 +270,7 @@ class Machine(Threads):
             here[of] = waits
             self.state[here] = RUNS
             self.patience[here] = self.patience[here].max()
-            self.order.meet(here)
+            self.order.meet(here) if blocks == 1 else self.order.meet_blocks(here)
             self.arrived.pop((owner, number), None)
             if then := self.reductions.pop((owner, number), None):
                 then(here)

@@ -46,6 +46,7 @@ class Threads:
         self.launched = self.number < extent
         self.carry = Register(1, np.zeros(self.threads, bool))
         self.clocked: Counter[int] = Counter()
+        self.cluster = int(np.prod(entry.cluster))  # blocks, which follow each other here
         self.special = self._special(entry.cluster)
         self.entry_of = self.module.starts(entry)
         functions = [self.module.functions[name] for name in self.entry_of]
@@ -87,12 +88,12 @@ class Threads:
             "%dynamic_smem_size": launch.shared,
             "%total_smem_size": launch.shared,
             "%cluster_ctarank": rank,
-            "%cluster_nctarank": int(np.prod(cluster)),
+            "%cluster_nctarank": self.cluster,
         }
         return (
             found
             | {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%clock_hi": 0}
-            | {"%is_explicit_cluster": int(np.prod(cluster) > 1)}
+            | {"%is_explicit_cluster": int(self.cluster > 1)}
         )
 
     def _spaces(self, module: Module, functions: Sequence[Function], globe: Memory) -> Spaces:

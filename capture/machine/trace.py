@@ -136,14 +136,18 @@ def trace(
     places = {argument.name: place for argument, place in zip(arrays, symbols.places, strict=True)}
     launch = Launch(grid, block, shared, *parameters.packed(given, function.parameters, places))
     tape, log = Tape(1 + sum(argument.count for argument in arrays), _alone(arrays)), Log()
-    together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block), 1)
+    size = prod(function.cluster)
+    together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block) // size, 1) * size
+    order: Sequence[int] = range(prod(grid))
+    if size > 1:  # the blocks of a cluster follow each other
+        order = sorted(order, key=lambda number: _cluster(number, grid, function.cluster))
     unknown: dict[str, str] = {}
     # Without a product an array of integers may stand for anything of its width.
     typed = [argument for argument in arrays if steps or argument.floating]
     history = History(prod(grid), len(globe.data))
     job = Job(module, function, launch, globe, symbols.named, tape, log, history, layouts, bind, typed)
     for first in range(0, prod(grid), together):
-        blocks = range(first, min(first + together, prod(grid)))
+        blocks = order[first : first + together]
         machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
         machine.run(limit)
@@ -151,8 +155,8 @@ def trace(
             tensor_memory.expect_freed(machine)
         if log.stopped:
             break
-        if progress is not None and blocks.stop < prod(grid):
-            progress(blocks.stop, prod(grid))
+        if progress is not None and first + together < prod(grid):
+            progress(first + together, prod(grid))
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
     output = by_name[steps[-1].left.name] if steps else None
     stored = _origins(output, after[output.name][1]) if output else None
@@ -172,6 +176,12 @@ def trace(
     )
     counts = _counts(tape, log, prod(block), time.perf_counter() - started)
     return Trace(function.name, tuple(findings), tuple(notes), values, counts, conflicts, checked, judge, file)
+
+
+def _cluster(number: int, grid: Sequence[int], size: Sequence[int]) -> tuple[int, ...]:
+    """The place of the cluster that a block of a grid is in."""
+    x, y, z = number % grid[0], number // grid[0] % grid[1], number // grid[0] // grid[1]
+    return z // size[2], y // size[1], x // size[0]
 
 
 def _alone(arrays: Sequence[Argument]) -> Array | None:

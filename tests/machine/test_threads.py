@@ -155,6 +155,28 @@ def test_blocks_know_their_cluster(nvcc):
         run(text, ["out=s32[4,6]"], block=1, grid=(6, 3, 1), entry=entry[:-1])
 
 
+def test_blocks_of_a_cluster_wait_for_each_other(nvcc):
+    """What one wrote before it arrived is there for others, unless it arrives relaxed. None waits for what ended."""
+    arrays = ["in=f32[4,2,64]", "between=f32[4,2,64]", "out=f32[4,2,64]"]
+    for relaxed in ("", ".relaxed"):
+        text = nvcc("cluster", "sm_90", f'RELAXED="{relaxed}"')
+        (entry,) = (word for word in text.split() if "passed" in word and word.endswith("("))
+        found = run(text, arrays, block=64, grid=(2, 4, 1), entry=entry[:-1])
+        assert found.ok == (not relaxed), found
+        assert (found.text().startswith("race: ld reads what st of cluster.cu:")) == bool(relaxed)
+        if found.ok:
+            from_other = found.outputs["between"].reshape(4, 2, 64)[[1, 0, 3, 2]]
+            assert np.array_equal(found.outputs["out"].reshape(4, 2, 64), from_other)
+    found = run(
+        nvcc("cluster", "sm_90"),
+        [each.replace("4,2", "4,4") for each in arrays],
+        block=64,
+        grid=(4, 4, 1),
+        entry=entry[:-1],
+    )
+    assert found.ok, found
+
+
 def test_memory_of_another_block_is_named(nvcc):
     text = nvcc("cluster", "sm_90")
     (entry,) = (word for word in text.split() if "neighbours" in word and word.endswith("("))
