@@ -106,7 +106,8 @@ def _parameters(entry: Function) -> str:
     if not entry.parameters:
         return f"{entry.name} takes none"
     names = [
-        f"{number}" if _NAMELESS.search(each.name) else each.name for number, each in enumerate(entry.parameters, 1)
+        f"argument {number}" if _NAMELESS.search(each.name) else each.name
+        for number, each in enumerate(entry.parameters, 1)
     ]
     listed = ", ".join(f"{name}: {_described(each, entry)}" for name, each in zip(names, entry.parameters, strict=True))
     return f"{entry.name} takes {len(names)}, {listed}"

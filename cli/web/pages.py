@@ -9,11 +9,13 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from ... import DEFAULT_SOURCE, Survey
 from ...db.text import shortened
 from . import guide, views, work
 from .api import Only
+from .api import router as api
 from .links import Links, Page, look_up, meant, narrowed, near, page, page_of, suggested
 from .render import layouts_css, render, server_links
 from .views import Facts, NamedOperand, not_there
@@ -180,6 +182,9 @@ def picture(
 
 
 @router.get("/{path:path}")
-def nothing(database: Opened, path: str) -> Response:
-    """There is no such page."""
+def nothing(request: Request, database: Opened, path: str) -> Response:
+    """There is no such page, or what is there accepts no GET."""
+    for route in api.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is Match.PARTIAL:
+            raise HTTPException(405, headers={"Allow": ", ".join(route.methods or ())})
     raise HTTPException(404, not_there(database, *path.split("/")))

@@ -235,7 +235,9 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
         kinds = [_SHARED]
         named = [word for word in named if word.lower() != _SHARED]
     if len(kinds) != 1:
-        raise LanemapError(f"name one kind of {head}, as in kind::f16, or shared, for the descriptor of a matrix")
+        raise LanemapError(
+            f"name one kind of {head}, as in kind::f16; for the descriptor of a matrix A or B, or shared and its fields"
+        )
     kind = kinds[0]
     known = {field.name.lower(): field for field in fields(kind)}
     if decode is not None:
@@ -259,7 +261,8 @@ def describe(words: str, decode: int | None = None) -> InstructionDescriptor:
     if not {"m", "n"} & known.keys() <= given.keys() or len(types) != len(roles):
         of = " and ".join(", ".join(roles).upper().rsplit(", ", 1))
         example = " ".join(next(iter(known[role].values)) for role in roles)
-        raise LanemapError(f"name the shape and the types of {of}, as in m128n256 {example}")
+        alone = " alone" if len(types) > len(roles) else ""
+        raise LanemapError(f"name the shape and the types of {of}{alone}, as in m128n256 {example}")
     _expect_new(given, dict(zip(roles, types, strict=True)))
     given |= dict(zip(roles, types, strict=True))
     if "k" in given:

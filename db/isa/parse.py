@@ -7,6 +7,7 @@ order. The tokens that forms have in common are what a name says.
 import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from itertools import takewhile
 
 from ..errors import LanemapError
 from . import data, spelling
@@ -107,7 +108,8 @@ def _of_mnemonic(tokens: list[str]) -> Tokens:
         elif kind in spelling.IDS and int(token.rpartition(":")[2]) > _LAST_ID:
             raise LanemapError(f"there is no {token}: it goes from 0 to {_LAST_ID}")
         elif not kind:
-            if token is rest[0] and not types_named(token) and (reason := uncovered(text)):
+            spelt = ".".join(takewhile(lambda token: not is_shape(token), tokens))
+            if token is rest[0] and not types_named(token) and (reason := uncovered(spelt)):
                 raise LanemapError(reason)
             type_, more = known_type(token, spelling.KINDS)
             if type_ != token and "sync" in rest:  # other names of types are for people, and not for the assembler

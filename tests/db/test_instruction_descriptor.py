@@ -194,6 +194,8 @@ def test_each_field_is_where_cute_has_it():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ("m128n256k16 bf16 128B.K", "as in kind::f16; for the descriptor of a matrix A or B, or shared and its fields"),
+        ("kind::mxf8f6f4 m128n64 f32 e4m3 e4m3", "name the shape and the types of A and B alone, as in m128n256"),
         ("", "name one kind of tcgen05.mma, as in kind::f16"),
         ("kind::f4 m128n64", "no kind 'f4' of tcgen05.mma: choose from tf32, f16"),
         ("kind::f16", "name the shape and the types of D, A and B, as in m128n256"),

@@ -456,6 +456,10 @@ def test_a_whole_instruction_is_its_operands(reader):
             ["tcgen05.mma.cta_group::1.kind::f16", "A"],
             "tcgen05.mma.cta_group::1.kind::f16 is not covered: it names neither shape nor types: write tcgen05.mma",
         ),
+        (
+            ["tcgen05.mma.cta_group::1.kind::f16 m128n16k16 f32", "D"],
+            "tcgen05.mma.cta_group::1.kind::f16 is not covered: it names neither shape nor types: write tcgen05.mma",
+        ),
         (["SM100_MMA_F16BF16_SS", "A"], "SM100_MMA_F16BF16_SS is not covered: it names neither shape nor types: write"),
         (["SM100_UTCCP_4x32dp128bit_1cta"], "1cta is not covered: it copies from shared memory to Tensor Memory"),
         (["UTCHMMA gdesc[UR4]", "A"], "UTCHMMA is not covered: it names neither shape nor types: write"),

@@ -96,7 +96,7 @@ def test_parameters_are_listed_with_what_is_read_of_a_struct(nvcc):
     with pytest.raises(LanemapError) as refused:
         run(nvcc("params"), [])
     read = "struct(pointer@0, pointer@8, pointer@16, "
-    assert f"1: 40 bytes, of which it reads {read}" in str(refused.value)
+    assert f"takes 1, argument 1: 40 bytes, of which it reads {read}" in str(refused.value)
     assert str(refused.value).count("@24") == str(refused.value).count("@32") == 1
 
 

@@ -157,6 +157,7 @@ def test_names_that_the_route_does_not_have_are_refused(client, refused):
     refused(client.get("/api/find?type=f16"), 400, "shape")
     refused(client.get("/api/nothing"), 404)
     refused(client.delete("/api/find"), 405, "/api/find accepts only GET")
+    refused(client.get("/api/trace"), 405, "/api/trace accepts only POST")
 
 
 @pytest.mark.slow
