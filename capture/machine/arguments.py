@@ -183,7 +183,11 @@ def _field(text: str, written: str, folder: Path | None) -> Field:
     fits = one.floating or (isinstance(number, int) and -(1 << 63) <= number < 1 << 64)
     with np.errstate(over="ignore"):
         data = one.encode() if fits else np.zeros(0)
-    if one.bits % 8 or not fits or (not one.floating and one.decode(data)[0] != number):
+
+    def same(held: Any) -> bool:  # of floats it is rounded, but not to zero, to the largest or to infinity
+        return bool(np.isclose(float(held), number, 0.5, 0, equal_nan=True) if one.floating else held == number)
+
+    if one.bits % 8 or not fits or not same(one.decode(data)[0]):
         raise LanemapError(
             f"{written!r}: {digits} is no {type_}: write the type of the field before it, as in s64 64", "arg"
         )

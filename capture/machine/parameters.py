@@ -185,6 +185,8 @@ def _struct(argument: Argument, contents: Mapping[str, bytes]) -> bytes:
 
 def _scalar(argument: Argument, parameter: Variable) -> bytes:
     number: Any = argument.number
+    if parameter.type[0] in "us" and isinstance(number, float):
+        raise LanemapError(f"{argument.name} = {number} is no {parameter.type}: write a whole number", "arg")
     if parameter.type[0] == "f" or isinstance(number, float):
         return np.array(number, f"f{parameter.size}").tobytes()
     if not -(1 << 8 * parameter.size - 1) <= number < 1 << 8 * parameter.size:

@@ -108,6 +108,9 @@ def test_parameters_are_listed_with_what_is_read_of_a_struct(nvcc):
         ("A, X", "a struct with X: the arrays and tensor maps are A, B, C"),
         ("A, f17 3", "f17 is no type of elements"),
         ("A, s8 1000", "1000 is no s8"),
+        ("A, f16 70000", "70000 is no f16"),
+        ("A, e4m3 1000", "1000 is no e4m3"),
+        ("A, 1e300", "1e300 is no f32"),
         ("A, 3000000000", "3000000000 is no s32: write the type of the field before it, as in s64 64"),
         ("A, s32 1.5", "1.5 is no s32"),
         ("A, s64 1e400", "1e400 is no s64"),
@@ -126,3 +129,14 @@ def test_what_is_no_struct_is_refused_in_one_line(nvcc, fields, words):
         run(nvcc("params"), [f"p=struct({fields})", *ARRAYS])
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_fraction_is_no_whole_number_of_a_kernel():
+    text = """.version 8.7
+.target sm_80
+.address_size 64
+.visible .entry put(.param .u64 out, .param .u32 n)
+{ .reg .b64 %out; .reg .b32 %n; ld.param.u64 %out, [out]; ld.param.u32 %n, [n]; st.global.u32 [%out], %n; ret; }"""
+    assert run(text, ["out=u32[1]", "n=6"], block=1).outputs["out"].tolist() == [6]
+    with pytest.raises(LanemapError, match="n = 6.5 is no u32: write a whole number"):
+        run(text, ["out=u32[1]", "n=6.5"], block=1)
