@@ -170,8 +170,9 @@ def test_what_ships_of_cutlass_is_what_the_headers_of_its_release_say(release):
         if key.instruction.startswith("tcgen05.") or (key.type == "b8" and key.shape != "m8n8")
     }
     assert len(theirs) == 148 + 7
-    assert {fragment.key for fragment in shipped.fragments} == theirs.keys()
-    for fragment in shipped.fragments:
+    ships = [fragment for fragment in shipped.fragments if instruction(fragment.instruction).moves]
+    assert {fragment.key for fragment in ships} == theirs.keys()
+    for fragment in ships:
         real = theirs[fragment.key]
         assert (fragment.registers, fragment.slots, fragment.status) == (real.registers, real.slots, real.status)
         assert np.array_equal(fragment.elements, real.elements), fragment
