@@ -129,12 +129,15 @@ class Trace:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What else there is to say, by what it is of: memory, and what could not be judged."""
+        """What else there is to say, by what it is of: a product that is right, and memory."""
         kinds = {finding.kind for finding in self.findings}
         clean = [
             words for kind, words in (("race", "no race"), ("bounds", "nothing out of bounds")) if kind not in kinds
         ]
         facts = {"memory": "; ".join(clean), "banks": "; ".join(self.conflicts)}
+        if self.checked and self.judge.steps and not kinds & _JUDGED["product"]:
+            name = self.judge.steps[-1].left.name
+            facts = {name: f"all {counted(self.outputs[name].size, 'element')} are right"} | facts
         return {name: words for name, words in facts.items() if words}
 
     def text(self) -> str:

@@ -190,3 +190,13 @@ def test_no_file_is_read_where_none_may_be(folder):
                 database.trace(PRODUCT, [given, *ARGUMENTS[1:]], block=64, files=False)
         with pytest.raises(LanemapError, match="this is no PTX"):
             database.trace("kernels/gemm.ptx", ARGUMENTS, block=64, files=False)
+
+
+def test_a_product_that_is_right_is_said_to_be(run, traced):
+    """And no other: not one that is wrong, not checked, or not given."""
+    assert traced("gemm").out.startswith("C: all 128 elements are right\n")
+    words = [word for argument in ARGUMENTS for word in ("--arg", argument)]
+    unasked = run("trace", "kernels/gemm.ptx", "--block", "64", *words)
+    assert unasked.code == 0
+    for other in (traced("exchanged"), traced("unknown"), unasked):
+        assert "are right" not in other.out
