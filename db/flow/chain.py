@@ -505,6 +505,8 @@ def _elements(end: Fragment) -> Array:
     """The elements of an operand that can be at an end of a chain."""
     if end.role not in ("D", "A", "B", "C"):
         raise LanemapError(f"{end} is neither a D nor an A, B or C: a chain goes from a D to an A, B or C")
+    if end.memory == "Tensor Memory":
+        raise LanemapError(f"{end} lies in Tensor Memory: chain what tcgen05.ld loads of it")
     if (end.table["col"] < end.table["col_last"]).any():
         raise LanemapError(f"{end} takes columns that its metadata chooses: chain a dense A, or a B")
     return end.table

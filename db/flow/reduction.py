@@ -145,8 +145,8 @@ def reduction(fragment: Fragment, along: str = "row") -> Reduction:
         LanemapError: no lanes hold it, elements are outside it, or metadata chooses what a column has.
     """
     table = fragment.table
-    if fragment.tile:
-        raise LanemapError(f"{fragment} lies in shared memory: no lane holds a {_WORDS[along]} of it")
+    if fragment.memory:
+        raise LanemapError(f"{fragment} lies in {fragment.memory}: no lane holds a {_WORDS[along]} of it")
     expect_ranges(fragment)
     windows = bool((table["col"] < table["col_last"]).any())
     if windows and along == "col":

@@ -306,10 +306,14 @@ class Fragment(instructions.Slots):
         return instructions.tile(self.key) or instructions.box(self.key)
 
     @property
+    def memory(self) -> str:
+        """What memory it lies in; empty of what lanes hold in registers."""
+        return "shared memory" if self.tile else "Tensor Memory" * instructions.in_tensor_memory(self.key)
+
+    @property
     def partial(self) -> bool:
         """Whether slots may hold nothing: what only some lanes supply, and memory that is not read."""
-        in_memory = self.tile is not None or instructions.in_tensor_memory(self.key)
-        return self.role in instructions.PARTIAL_ROLES or in_memory
+        return self.role in instructions.PARTIAL_ROLES or bool(self.memory)
 
     @property
     def windowed(self) -> bool:

@@ -281,7 +281,7 @@ def test_one_rule_for_sources(run, refused, shipped):
     for words in (("find", "m16n8k64", "s8", "A", "--lane", "0"), ("export", "m16n8k64", "s8", "A")):
         assert sources(*words) == {"h200-sm_90a"}
         assert sources(*words, "--source", CORRECTED) == {CORRECTED}
-    assert sources("export", "--role", "A", "--type", "tf32") == {CORRECTED, "h200-sm_90a"}
+    assert sources("export", "--role", "A", "--type", "tf32") == {CORRECTED, "h200-sm_90a", "cutlass-4.2.0"}
     assert run("list", "--source", "all", "--shape", "m16n8k16").out.count("\n") > 3
     refused("import", "capture", lanemap._recordings()[0], "--name", "All", words=("every source",))
 

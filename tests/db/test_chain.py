@@ -26,7 +26,7 @@ def distinct(database, role, source=SOURCE, **query):
     found = [
         fragment
         for fragment in read_fragments(database.reader, Query(role=role, source=source, **query))
-        if fragment.digest
+        if fragment.digest and fragment.memory != "Tensor Memory"
     ]
     return list({(fragment.digest, fragment.dimensions, fragment.slot_bits): fragment for fragment in found}.values())
 
@@ -473,3 +473,13 @@ def test_k_is_not_renumbered_across_the_blocks_of_every_scale(database):
         renumbered = relabelled(chain(d, a))
         assert (renumbered and [*renumbered.order]) == order
         assert not (renumbered and renumbered.torn_scales)
+
+
+def test_what_lies_in_tensor_memory_is_no_end_of_a_chain(database):
+    """Its lanes are those of the memory, and no threads."""
+    held = database.fragment("tcgen05.mma m64n64k16 f32", role="D", qualifiers="ws")
+    assert held.memory == "Tensor Memory"
+    with pytest.raises(LanemapError, match="lies in Tensor Memory: chain what tcgen05.ld loads of it"):
+        database.chain("tcgen05.mma m64n64k16 f32 D ws", "m16n8k16 f16 A")
+    with pytest.raises(LanemapError, match="lies in Tensor Memory: no lane holds a row of it"):
+        database.reduce("tcgen05.mma m64n64k16 f32 D ws")

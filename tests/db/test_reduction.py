@@ -20,7 +20,7 @@ HELD = {
     (fragment.digest, fragment.registers, fragment.slots, fragment.dimensions): fragment
     for source in everything()
     for fragment in source.with_rows
-    if not fragment.tile
+    if not fragment.memory
 }
 
 

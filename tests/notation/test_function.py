@@ -266,7 +266,7 @@ def target_of(chain):
 def test_the_function_of_every_chain_compiles_for_the_oldest_target(database, tmp_path):
     """Of each D with each A and B: one function for all that have the same text, and in the long mode all of them."""
     every = read_fragments(database.reader, Query())
-    known = [fragment for fragment in every if fragment.digest and not fragment.windowed and not fragment.tile]
+    known = [fragment for fragment in every if fragment.digest and not fragment.windowed and not fragment.memory]
     layouts = {
         (end.instruction, end.role, end.type, end.digest, end.dimensions): end
         for end in known

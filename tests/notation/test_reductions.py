@@ -41,7 +41,8 @@ def reducible():
     few = HELD.values() if LONG else [each for each in HELD.values() if each.instruction in ("mma", "wmma")]
     dense = [each for each in few if each.vendor == "nvidia" and not each.partial and not each.windowed]
     found = {kind(each): each for each in sorted(dense, key=lambda each: len(each.table), reverse=True)}.values()
-    large = next(each for each in HELD.values() if each.role == "D" and each.shape.startswith("m64n64k"))
+    held = (each for each in HELD.values() if each.role == "D" and not each.memory)
+    large = next(each for each in held if each.shape.startswith("m64n64k"))
     return [fragment for fragment in [*found, large] if len(fragment.table) <= 4096]
 
 
