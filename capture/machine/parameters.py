@@ -188,6 +188,8 @@ def _scalar(argument: Argument, parameter: Variable) -> bytes:
     if parameter.type[0] in "us" and isinstance(number, float):
         raise LanemapError(f"{argument.name} = {number} is no {parameter.type}: write a whole number", "arg")
     if parameter.type[0] == "f" or isinstance(number, float):
+        if float(np.finfo(f"f{parameter.size}").max) < abs(number) < float("inf"):
+            raise LanemapError(f"{argument.name} = {number} does not fit {parameter.size} bytes", "arg")
         return np.array(number, f"f{parameter.size}").tobytes()
     if not -(1 << 8 * parameter.size - 1) <= number < 1 << 8 * parameter.size:
         raise LanemapError(f"{argument.name} = {number} does not fit {parameter.size} bytes", "arg")

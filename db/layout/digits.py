@@ -21,7 +21,7 @@ class Digit(NamedTuple):
 def digits(line: Sequence[int], *, cut: bool = False) -> tuple[Digit, ...]:
     """The only digits whose sum can be this line, which starts at 0. Their sum may differ.
 
-    The line has all values of its last digit; if it may be ``cut``, only the first ones.
+    If the line is ``cut``, it may end before its last digit has had all its values.
     """
     found = []
     step = 1
@@ -83,7 +83,10 @@ def _sum(at: Sequence[int], extents: Sequence[int], names: Sequence[str]) -> str
 
 
 def _crossed(at: Sequence[int], extents: Sequence[int]) -> list[int]:
-    """What a swizzle turns by exclusive or: of what each bit of a coordinate turns, all but the highest bit."""
+    """The part of a value that a swizzle flips, at every place of a box.
+
+    Each bit of a coordinate flips some bits of the value: the highest is the sum's own, those below are the swizzle's.
+    """
     step, crossed = len(at), [0]
     for extent in extents:
         step //= extent

@@ -131,7 +131,7 @@ def test_what_is_no_struct_is_refused_in_one_line(nvcc, fields, words):
     assert "\n" not in str(refused.value)
 
 
-def test_a_fraction_is_no_whole_number_of_a_kernel():
+def test_a_number_is_refused_that_its_parameter_cannot_hold():
     text = """.version 8.7
 .target sm_80
 .address_size 64
@@ -140,3 +140,8 @@ def test_a_fraction_is_no_whole_number_of_a_kernel():
     assert run(text, ["out=u32[1]", "n=6"], block=1).outputs["out"].tolist() == [6]
     with pytest.raises(LanemapError, match="n = 6.5 is no u32: write a whole number"):
         run(text, ["out=u32[1]", "n=6.5"], block=1)
+    wide = text.replace("u32 n", "f32 n")
+    assert run(wide, ["out=f32[1]", "n=-inf"], block=1).outputs["out"].tolist() == [float("-inf")]
+    for number in ("1e39", "-1e300", "1" + "0" * 400):
+        with pytest.raises(LanemapError, match="does not fit 4 bytes"):
+            run(wide, ["out=f32[1]", f"n={number}"], block=1)
