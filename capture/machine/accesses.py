@@ -51,24 +51,28 @@ def parts(accesses: Array) -> AccessParts:
 class Accesses:
     """The last write of each byte of a memory, and the first and the last of its reads by the warps of each column.
 
-    The first counts from a write that knows of all reads before, or from where all of a block have met.
+    The first counts from a write that knows of all reads before, or from where all of a block have met. No read that is
+    kept is above ``newest``.
     """
 
     def __init__(self, size: int, columns: int = 1) -> None:
-        self.writer = np.zeros(size, np.int64)
-        self.first, self.last = (np.zeros((columns, size), np.int64) for _ in range(2))
+        self.writer, self.newest = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        self.reads = np.zeros((2, columns, size), np.int64)
 
     def note_reads(self, place: Array, column: Array, numbers: Array, settled: Array) -> None:
         """Note reads (n, bytes) in a column for each, whose threads know of all below ``settled``."""
-        at, reads, latest = place + column[:, None] * len(self.writer), self.first.reshape(-1), self.last.reshape(-1)
+        at, (reads, latest) = place + column[:, None] * len(self.writer), self.reads.reshape(2, -1)
         first, last = reads[at], latest[at]
         stays = first >= settled
         # Of those who read a byte at once, the first keeps it as the first, and the last as the last. Copies, as numpy
         # writes views that run backwards from their lowest address.
         reads[at[::-1].copy()] = np.where(stays, first, numbers)[::-1].copy()
         latest[at] = np.where(~stays & (last >= settled), last, numbers)
+        self.newest[place] = np.maximum(self.newest[place], numbers)
 
-    @property
-    def reads(self) -> list[Array]:
-        """The reads of each byte that are noted."""
-        return [*self.first, *self.last]
+    def noted(self, place: Array, settled: Array) -> list[tuple[Array, Array]]:
+        """Where reads of these bytes are kept, and those that are; none where all of them are below ``settled``."""
+        if not (self.newest[place] >= settled).any():
+            return []
+        slots = self.reads.reshape(-1, len(self.writer))
+        return [(slot, kept) for slot in slots if (kept := slot[place]).any()]

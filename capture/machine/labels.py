@@ -82,7 +82,8 @@ class Labelling:
 
     def labels(self, ids: Array) -> Labels:
         """The labels of origins."""
-        return self.known.of(np.maximum(ids, NONE))
+        known = np.maximum(ids, NONE)
+        return Labels(self.known.array.take(known), self.known.place.take(known, axis=0))
 
     def destinations(self, ids: Array) -> Labels:
         """The element of what the last step computes that a sum ends in; not known where it is none, or several."""

@@ -81,7 +81,7 @@ class Order:
         self.settled = np.zeros(warps, np.int64)
         self.news = np.zeros(warps, bool)
         self.committed: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0])
-        self.shared = Accesses(size, min(self.per_block, 4))
+        self.shared = Accesses(size, self.per_block)
 
     def begin(self, at: int) -> None:
         """A step begins, of an instruction."""
@@ -116,7 +116,7 @@ class Order:
         written = memory.writer[place]
         race = self._race(self._late(memory, written, threads, by, strong=strong), written, threads, by)
         if not strong:
-            column = threads // WARP % len(memory.first)
+            column = threads // WARP % memory.reads.shape[1]
             memory.note_reads(place, column, self._numbers(threads, by), self._settled(memory, threads))
             self.news[threads // WARP] |= by == OWN
         return race
@@ -139,15 +139,15 @@ class Order:
         there when that says so.
         """
         self._see(threads)
-        written, reads = memory.writer[place], [slot[place] for slot in memory.reads]
+        written, noted = memory.writer[place], memory.noted(place, self._settled(memory, threads))
         race = self._race(self._late(memory, written, threads, by, strong=strong) & changed, written, threads, by)
-        for slot, accesses in zip(memory.reads, reads, strict=True):
+        for slot, accesses in noted:
             late = self._late(memory, accesses, threads, strong=strong)
             # Who knows of the write knows of the reads that it knows of, and of those of what it has changed.
             slot[place] = np.where(late & ~changed, accesses, 0)
             late = late & changed
             if memory is not self.shared and late.any():
-                late &= ~self._together(reads, accesses, threads)
+                late &= ~self._together([reads for _, reads in noted], accesses, threads)
             race = race or self._race(late, accesses, threads, by)
         memory.writer[place] = self._numbers(threads, by, strong=strong, mbarrier=mbarrier)
         self.news[threads // WARP] |= by in (OWN, COPIES)

@@ -153,6 +153,7 @@ def trace(
         machine.run(limit)
         if not log.stopped:
             tensor_memory.expect_freed(machine)
+        machine.steps.clear()  # which refer to the machine, whose memory would else stay beside that of the next one
         if log.stopped:
             break
         if progress is not None and first + together < prod(grid):

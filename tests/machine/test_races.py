@@ -33,8 +33,8 @@ TAIL = "mad.wide.u32 %at, %t, 4, %out; st.global.u32 [%at], %v; ret; }"
 
 
 def races(text, **how):
-    """What is said of races in a kernel of one warp."""
-    found = run(HEAD + text + TAIL, ["out=u32[64]=0"], **how)
+    """What is said of races in a kernel of one warp, or of more."""
+    found = run(HEAD + text + TAIL, ["out=u32[512]=0"], **how)
     assert {each.kind for each in found.findings} <= {"race"}, found
     return [each.words for each in found.findings]
 
@@ -282,6 +282,27 @@ def test_a_place_that_all_lanes_have_read_is_written_by_one(lane):
     text = f"@!%p st.shared.u32 [%s], 1; bar.warp.sync -1; ld.shared.u32 %v, [%d]; setp.eq.u32 %p, %t, {lane};"
     assert "st writes what ld of line" in races(text + "\n@%p st.shared.u32 [%d], 9;")[0]
     assert not races(text + "\nbar.warp.sync -1; @%p st.shared.u32 [%d], 9;")
+
+
+@pytest.mark.parametrize(("first", "other"), [(0, 4), (4, 0), (1, 5), (2, 3)])
+def test_no_read_of_a_warp_hides_that_of_another(first, other):
+    """Of 8 warps one reads before and after another, and alone meets the one that writes."""
+    when = "shr.u32 %o, %t, 5; setp.eq.u32 %p, %o, {};"
+    read = when + " @%p ld.shared.u32 %v, [tile];\n"
+    text = read.format(first) + read.format(other) + read.format(first)
+    text += f"{when.format(first)} setp.eq.or.u32 %p, %o, 7, %p; @%p bar.sync 1, 64; {{}}\n"
+    text += f"{when.format(7)} @%p st.shared.u32 [tile], 9; mov.u32 %v, 0;"
+    (words,) = races(text.format(""), block=256)
+    assert "st writes what ld of line 7 still uses" in words
+    assert not races(text.format("bar.sync 0;"), block=256)
+
+
+@pytest.mark.parametrize("warp", [0, 4, 9, 15])
+def test_a_warp_that_has_read_and_did_not_meet(warp):
+    """All of 16 warps read, all but one meet, and one of these writes."""
+    text = f"ld.shared.u32 %v, [tile]; shr.u32 %o, %t, 5; setp.ne.u32 %p, %o, {warp}; @%p bar.sync 1, 480;\n"
+    text += f"setp.eq.u32 %p, %o, {warp ^ 1}; @%p st.shared.u32 [tile], 9; mov.u32 %v, 0;"
+    assert "st writes what ld of line 6 still uses" in races(text, block=512)[0]
 
 
 LANES = 4
