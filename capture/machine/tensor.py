@@ -73,7 +73,10 @@ def registers_of(machine: Machine, operand: object, form: Form, role: str, funct
     wide = form.operand(role)
     if len(items) != wide.registers:
         raise Unknown(f"{form.mnemonic} takes {wide.registers} registers of {role}, not {len(items)}")
-    return [machine.register(item, f"b{wide.register_bits}", function) for item in items]  # type: ignore[arg-type]
+    found = [machine.register(item, f"b{wide.register_bits}", function) for item in items]  # type: ignore[arg-type]
+    if other := next((each.width for each in found if each.width != wide.register_bits), None):
+        raise Unknown(f"{form.mnemonic} takes registers of {wide.register_bits} bits of {role}, not of {other}")
+    return found
 
 
 def whole_groups(machine: Machine, group: ActiveThreads, size: int) -> Array:

@@ -142,6 +142,8 @@ class Threads:
                 return Register.unset(type_, self.threads)
             case Name(name):
                 if found := self.registers.get((function.name, name)):
+                    if 1 < found.width < width:  # a predicate may stand for a number, as cp.async takes either
+                        raise Unknown(f"{name} has {found.width} bits, and {type_} has {width}")
                     return found
                 if name in self.special:
                     every = np.broadcast_to(np.asarray(self.special[name]), (self.threads,))

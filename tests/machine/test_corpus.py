@@ -246,11 +246,12 @@ MUTATED = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(10 if LONG else 1))
 @pytest.mark.parametrize("name", MUTATED)
-def test_every_wrong_product_is_explained(nvcc, database, seed, name):
+def test_every_wrong_product_is_explained(nvcc, database, seed, name, part):
     target, given, formula, how, count = MUTATED[name]
     text, wrong, table = nvcc(name, target), 0, Stored(database)
-    for at, mutant in mutants(text, np.random.default_rng(seed), count * 10 if LONG else count):
+    for at, mutant in mutants(text, np.random.default_rng([seed, part]), count):
         found = run(mutant, given, formula, limit=5000, table=table, **how)
         output = [finding for finding in found.findings if finding.kind in ("sum", "store", "unwritten")]
         others = [finding for finding in found.findings if finding not in output]
@@ -261,7 +262,7 @@ def test_every_wrong_product_is_explained(nvcc, database, seed, name):
         elif not found.notes:  # only what a card may do otherwise the next time is wrong with a right product
             kinds = {"race"} if re.search(WAITS, text.splitlines()[at]) else {*UNSURE, "race"}
             assert {finding.kind for finding in others} <= kinds, (text.splitlines()[at], str(found))
-    assert wrong >= count // 5
+    assert wrong > count // 10
 
 
 #: What leaves a register with two numbers as it is.

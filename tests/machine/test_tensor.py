@@ -15,7 +15,7 @@ from lanemap.db.isa.forms import forms
 
 from ..capture.tables import at_random
 from ..modes import some
-from .conftest import documented
+from .conftest import documented, run
 
 FORMS = [form for name in ("mma", "mma.sp") for form in forms(name)]
 FORMS += [
@@ -106,3 +106,23 @@ def test_an_instruction_does_what_the_table_says(form):
         expected = SimulatedGroup(table).run(kernel, probes).data
         found = launched(kernel, probes, table)
         assert np.array_equal(found[:, : expected.shape[1]], expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%h, %f, %f, %f}, {%r, %r}, {%r}, {%f, %f, %f, %f};",
+            "%h has 16 bits",
+        ),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f, %f, %f, %f}, {%r, %w}, {%r}, {%f, %f, %f, %f};",
+            "takes registers of 32 bits of A, not of 64",
+        ),
+        ("add.f32 %f, %h, %f;", "%h has 16 bits, and f32 has 32"),
+        ("st.shared.v2.b64 [%r], {%w, %r};", "%r has 32 bits, and b64 has 64"),
+    ],
+)
+def test_a_register_of_another_width_is_named(line, words):
+    text = ".visible .entry k() { .reg .b16 %h; .reg .b32 %r, %f; .reg .b64 %w;\n" + line + "\nret; }"
+    assert words in " ".join(run(text).text().split())
