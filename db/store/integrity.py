@@ -40,8 +40,9 @@ TABLES = {
 }
 #: The same for the tables that only SQL queries read.
 _ROWS = {
-    "mapping": "SELECT mapping.digest, mapping.registers, mapping.cols, mapping.rows_sum, lender.digest FROM mapping"
-    " LEFT JOIN mapping AS lender ON lender.id = mapping.rows_of ORDER BY mapping.id",
+    "mapping": "SELECT mapping.digest, mapping.registers, mapping.cols, mapping.times, mapping.rows_sum, lender.digest"
+    " FROM mapping LEFT JOIN mapping AS lender ON lender.id = mapping.rows_of ORDER BY mapping.id",
+    "repetition": "SELECT number FROM repetition ORDER BY number",
     "citation": "SELECT words FROM citation ORDER BY id",
     "instruction": "SELECT * FROM instruction ORDER BY name",
     "form": "SELECT * FROM form ORDER BY mnemonic",

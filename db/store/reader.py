@@ -7,6 +7,7 @@ connection, or opens another one.
 from __future__ import annotations
 
 import threading
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -144,11 +145,17 @@ class Reader(ABC):
         wanted = set(mappings)
         rows = [row for row in self.select(_PACKED, between).rows if row[0] in wanted]
         lenders = {row[-1] for row in rows} - {None}
-        whole = {number: elements for number, _, elements, *_ in rows} | (self.packed(lenders) if lenders else {})
+        whole = self.packed(lenders) if lenders else {}
         read = {}
-        for number, digest, elements, registers, cols, lender in rows:
-            read[number] = elements if lender is None else part(whole[lender], registers, cols)
-            if not isinstance(elements, bytes) or sha256(read[number]).hexdigest() != digest:
+        for number, digest, elements, registers, cols, times, lender in rows:
+            try:
+                own = lender is None
+                read[number] = (
+                    zlib.decompress(elements) if own else part(whole[lender], registers * times, cols * times)
+                )
+            except (TypeError, zlib.error):
+                read[number] = b""
+            if sha256(read[number]).hexdigest() != digest:
                 raise self.damaged(f"the elements of mapping {number}")
         if len(rows) < len(wanted):
             raise LanemapError(f"{self.location} was changed by another program while it was read: run it again")
@@ -254,7 +261,7 @@ class Reader(ABC):
         """Turn the database's own errors into a LanemapError."""
 
 
-_PACKED = "SELECT id, digest, elements, registers, cols, rows_of FROM mapping WHERE id BETWEEN :first AND :last"
+_PACKED = "SELECT id, digest, elements, registers, cols, times, rows_of FROM mapping WHERE id BETWEEN :first AND :last"
 
 
 def collected(cursor: Iterable[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:

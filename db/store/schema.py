@@ -5,11 +5,13 @@ fragment     one row per layout of a source
 member       another shape of the operand of a fragment, whose layout is the first part of the fragment's. The view
              ``named`` has each fragment under each of its shapes
 citation     what else a source says about a layout, ``words`` in JSON, once for all of which it says the same
-mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed, for
-             reading many at once, and ``digest`` is their sha256; ``element`` holds the same, for SQL. A mapping that
-             is part of a larger one, as D and B of wgmma are of those with the largest N, has neither of its own: its
-             elements are those of ``rows_of`` in ``registers`` and columns below ``cols``. ``rows_sum`` is the sum of
-             the rows of one that has them
+mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed and
+             compressed, for reading many at once, and ``digest`` is their sha256 as they are packed; ``element`` holds
+             the same, for SQL: those in registers and columns below ``registers`` and ``cols``, which are there
+             ``times``, each so many registers and columns further. A mapping that is part of a larger one, as D and B
+             of wgmma are of those with the largest N, has neither of its own, but those of ``rows_of``. ``rows_sum``
+             is the sum of the rows of one that has them
+repetition   the numbers below the largest ``times``
 element      its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding      what the structural checks found when a fragment was loaded
 instruction  one row per instruction: those that Lanemap knows, and every other one that a source has layouts of
@@ -61,9 +63,13 @@ mapping = _numbered(
     "mapping",
     *_required(sa.String, "digest", unique=True),
     *_required(sa.LargeBinary, "elements"),
-    *_required(sa.SmallInteger, "registers", "cols"),
+    *_required(sa.SmallInteger, "registers", "cols", "times"),
     sa.Column("rows_of", sa.ForeignKey("mapping.id")),
     *_required(sa.BigInteger, "rows_sum"),
+)
+
+repetition = sa.Table(
+    "repetition", metadata, sa.Column("number", sa.SmallInteger, primary_key=True, autoincrement=False)
 )
 
 citation = _numbered("citation", *_required(sa.String, "words", unique=True))
@@ -156,13 +162,15 @@ UNION ALL SELECT fragment_id, shape, mapping_id, id FROM member
 LAYOUT = """
 CREATE VIEW layout AS
 SELECT named.shape, fragment.type, fragment.role,
-       element.lane, element.reg, element.slot, element.row, element.col, element.col_last,
+       element.lane, element.reg + number * mapping.registers AS reg, element.slot,
+       element.row, element.col + number * mapping.cols AS col, element.col_last + number * mapping.cols AS col_last,
        fragment.instruction, fragment.major, element.computation, fragment.selector,
        fragment.qualifiers, source.name AS source, fragment.first_bit
 FROM source
 JOIN fragment ON fragment.source_id = source.id
 JOIN named ON named.fragment_id = fragment.id
 JOIN mapping ON mapping.id = named.mapping_id
+JOIN repetition ON number < mapping.times
 JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id)
     AND element.reg < mapping.registers AND element.col < mapping.cols
 """

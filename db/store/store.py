@@ -2,16 +2,15 @@
 
 import json
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from typing import Any
+from zlib import compress
 
 import msgspec
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
@@ -27,6 +26,7 @@ from . import schema
 from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import MIGRATED, SCHEMA_VERSION, Location
+from .repetition import MOST, extents, lenders
 from .schema import LAYOUT, NAMED, element, finding, mapping, member, meta, metadata
 
 Progress = Callable[[Source], object]
@@ -86,6 +86,7 @@ def ship(
             metadata.create_all(connection, checkfirst=False)
             for view in (NAMED, LAYOUT):
                 connection.execute(sa.text(view))
+            _insert(connection, schema.repetition, [(number,) for number in range(MOST)])
         elif not again and _meta_value(connection, "shipped") == shipped:
             return
         new_sources = list(sources())
@@ -350,17 +351,18 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
         tables |= {part.digest: part.array for part in new.members.values() if part and part.digest not in ids}
     if not tables:
         return ids
-    shared = _shared(tables, families)
+    shared = lenders(tables, families)
+    extent = extents(tables, shared)
+    stored = {digest: extent[digest].within(table) for digest, table in tables.items() if digest not in shared}
     inserted = sa.insert(mapping).returning(mapping.c.id, sort_by_parameter_order=True)
     for borrow in (False, True):  # layouts that lend their rows come first
         packed = [
             {
                 "digest": digest,
-                "elements": b"" if borrow else table.tobytes(),
-                "registers": _beyond(table, "reg"),
-                "cols": _beyond(table, "col"),
+                "elements": b"" if borrow else compress(table.tobytes(), 1),
+                **extent[digest]._asdict(),
                 "rows_of": ids.get(shared.get(digest, "")),
-                "rows_sum": 0 if borrow else rows_sum(table),
+                "rows_sum": 0 if borrow else rows_sum(stored[digest]),
             }
             for digest, table in tables.items()
             if (digest in shared) == borrow
@@ -368,7 +370,7 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
         digests = [row["digest"] for row in packed]
         if packed:
             ids |= zip(digests, connection.scalars(inserted, packed), strict=True)
-    rows = (row for digest, table in tables.items() if digest not in shared for row in _rows(ids[digest], table))
+    rows = (row for digest, table in stored.items() for row in _rows(ids[digest], table))
     if connection.dialect.name == "postgresql":
         columns = ", ".join(element.c.keys())
         with connection.connection.cursor().copy(f"COPY element ({columns}) FROM STDIN") as copy:
@@ -381,42 +383,6 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
 def _rows(number: int, table: Any) -> Iterator[tuple[int, ...]]:
     """The rows of a mapping: taking columns apart is faster than taking rows apart."""
     return zip(repeat(number), *(table[name].tolist() for name in Element._fields))
-
-
-def _beyond(table: Any, name: str) -> int:
-    """One more than the largest number of a field; 0 of an empty table."""
-    return int(table[name].max(initial=-1)) + 1
-
-
-def _shared(tables: Mapping[str, Any], families: Mapping[str, str]) -> dict[str, str]:
-    """For each table that is the part of a larger one in its registers and columns, the digest of that, by digest.
-
-    That of a member of a family, which ``families`` has by its digest, is looked for in the family first.
-    """
-    largest = defaultdict[bytes, list[str]](list)
-    shared: dict[str, str] = {}
-    for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
-        registers, cols = _beyond(table, "reg"), _beyond(table, "col")
-
-        def holds(larger: str, part: Any = table, registers: int = registers, cols: int = cols) -> bool:
-            of = tables[larger]
-            held = (of["reg"] < registers) & (of["col"] < cols)
-            return bool(np.count_nonzero(held) == len(part)) and of[held].tobytes() == part.tobytes()
-
-        family = families.get(digest, digest)
-        lender = shared.get(family, family)
-        if lender != digest and lender in tables and holds(lender):
-            shared[digest] = lender
-            continue
-        # Either is the same in a part, whose columns are fewer, or whose registers are.
-        alike = [table[table[name] == 0].tobytes() for name in ("col", "reg")]
-        found = filter(holds, dict.fromkeys(chain.from_iterable(largest[begin] for begin in alike)))
-        if (larger := next(found, None)) is not None:
-            shared[digest] = larger
-            continue
-        for begin in alike:
-            largest[begin].append(digest)
-    return shared
 
 
 class _WrongClaim(msgspec.Struct):

@@ -106,10 +106,11 @@ def test_every_row_is_what_was_evaluated(own, sources):
 def test_packed_elements_are_the_stored_ones(own):
     stored = rows(
         own,
-        f"SELECT {', '.join(Element._fields)} FROM mapping JOIN element"
-        " ON element.mapping_id = COALESCE(rows_of, mapping.id)"
+        "SELECT lane, reg + number * registers, slot, row, col + number * cols, col_last + number * cols, computation"
+        " FROM mapping JOIN repetition ON number < times"
+        " JOIN element ON element.mapping_id = COALESCE(rows_of, mapping.id)"
         " AND reg < registers AND col < cols"
-        " ORDER BY mapping.id, lane, reg, slot",
+        " ORDER BY mapping.id, lane, reg + number * registers, slot",
     )
     with lanemap.open(own) as database:
         packed = database.reader.packed([number for (number,) in rows(own, "SELECT id FROM mapping")])

@@ -1,0 +1,107 @@
+"""Which rows of a layout are stored: those of a part are rows of a larger layout, and what repeats is stored once."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: How often the rows of a layout are taken at most. The table ``repetition`` has as many numbers.
+MOST = 32
+
+#: Of fewer elements all are stored, as a cell of those that repeat is not found by its column.
+_FEWEST = 2048
+
+
+class Extent(NamedTuple):
+    """The elements below so many registers and columns, ``times``, each so many registers and columns further."""
+
+    registers: int
+    cols: int
+    times: int = 1
+
+    def within(self, table: Any) -> Any:
+        """The elements of a table that are stored."""
+        return table[(table["reg"] < self.registers) & (table["col"] < self.cols)]
+
+    def part(self, table: Any) -> "Extent | None":
+        """That of a table which is a part of the one that has this extent; None if it ends within a repetition."""
+        whole = _whole(table)
+        if whole.registers <= self.registers and whole.cols <= self.cols:
+            return whole
+        times = whole.cols // self.cols
+        fits = whole.cols == times * self.cols and whole.registers <= times * self.registers
+        return self._replace(times=times) if fits else None
+
+
+def extents(tables: Mapping[str, Any], shared: Mapping[str, str]) -> dict[str, Extent]:
+    """The extent of each table, by digest. ``shared`` has the digest of the larger one of those that are a part."""
+    parts = defaultdict[str, list[str]](list)
+    for digest, lender in shared.items():
+        parts[lender].append(digest)
+    found: dict[str, Extent] = {}
+    for lender in tables.keys() - shared.keys():
+        for extent in (_period(tables[lender]), _whole(tables[lender])):
+            of_parts = {digest: extent.part(tables[digest]) for digest in parts[lender]}
+            if all(of_parts.values()):
+                break
+        found |= {lender: extent} | {digest: of for digest, of in of_parts.items() if of}
+    return found
+
+
+def lenders(tables: Mapping[str, Any], families: Mapping[str, str]) -> dict[str, str]:
+    """For each table that is the part of a larger one in its registers and columns, the digest of that, by digest.
+
+    That of a member of a family, which ``families`` has by its digest, is looked for in the family first.
+    """
+    largest = defaultdict[bytes, list[str]](list)
+    shared: dict[str, str] = {}
+    for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
+        extent = _whole(table)
+
+        def holds(larger: str, part: Any = table, extent: Extent = extent) -> bool:
+            held = extent.within(tables[larger])
+            return len(held) == len(part) and held.tobytes() == part.tobytes()
+
+        family = families.get(digest, digest)
+        lender = shared.get(family, family)
+        if lender != digest and lender in tables and holds(lender):
+            shared[digest] = lender
+            continue
+        # Either is the same in a part, whose columns are fewer, or whose registers are.
+        alike = [table[table[name] == 0].tobytes() for name in ("col", "reg")]
+        found = filter(holds, dict.fromkeys(chain.from_iterable(largest[begin] for begin in alike)))
+        if (larger := next(found, None)) is not None:
+            shared[digest] = larger
+            continue
+        for begin in alike:
+            largest[begin].append(digest)
+    return shared
+
+
+def _whole(table: Any) -> Extent:
+    return Extent(*(int(table[name].max(initial=-1)) + 1 for name in ("reg", "col")))
+
+
+def _period(table: Any) -> Extent:
+    """The smallest extent of which the table is a repetition."""
+    registers, cols, _ = whole = _whole(table)
+    if len(table) < _FEWEST:
+        return whole
+    for times in range(min(MOST, cols), 1, -1):
+        if cols % times or len(table) % times:
+            continue
+        number = table["col"] // (cols // times)
+        first, second = (table["reg"][number == at].min(initial=registers) for at in (0, 1))
+        extent = Extent(int(second) - int(first), cols // times, times)
+        if extent.registers <= 0 or (table["reg"] // extent.registers != number).any():
+            continue
+        moved = table.copy()
+        moved["reg"] -= number * extent.registers
+        for name in ("col", "col_last"):
+            moved[name] -= number * extent.cols
+        repetitions = moved[np.argsort(number, kind="stable")].reshape(times, -1)
+        if (repetitions == repetitions[0]).all():
+            return extent
+    return whole

@@ -1,0 +1,63 @@
+"""Which rows of a layout are stored, against all that it has."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanemap.db.layout.fragment import element_type
+from lanemap.db.store.repetition import extents, lenders
+
+
+def sorted_table(rows):
+    return np.array(sorted(rows), element_type())
+
+
+def taken(table, extent):
+    """The elements that the view has: those that are stored, each time further on."""
+    return {
+        (lane, reg + n * extent.registers, slot, row, col + n * extent.cols, last + n * extent.cols, computation)
+        for n in range(extent.times)
+        for lane, reg, slot, row, col, last, computation in extent.within(table).tolist()
+    }
+
+
+def tile(lanes, rows, columns, times, slots):
+    """Columns that are there several times, the last one of each time first."""
+    apart = -(-columns * rows // slots)
+    return [
+        (lane, n * apart + place // slots, place % slots, lane * rows + row, n * columns + col, n * columns + col, 1)
+        for lane in range(lanes)
+        for n in range(times)
+        for col in range(columns)
+        for row in range(rows)
+        for place in ((columns - 1 - col) * rows + row,)
+    ]
+
+
+@pytest.mark.slow
+@given(st.integers(1, 3), st.integers(1, 100), st.integers(1, 2), st.integers(1, 8), st.integers(1, 64), st.data())
+@settings(max_examples=50)
+def test_what_is_stored_gives_all_elements(lanes, rows, slots, columns, times, data):
+    every = tile(lanes, rows, columns, times, slots)
+    if data.draw(st.booleans()):  # one element is elsewhere
+        at = data.draw(st.integers(0, len(every) - 1))
+        field = data.draw(st.integers(3, 6))
+        every[at] = tuple(value + (n == field) for n, value in enumerate(every[at]))
+    table = sorted_table(every)
+    cols = data.draw(st.lists(st.integers(1, times * columns), max_size=3))
+    tables = {"all": table} | {str(col): table[table["col"] < col] for col in cols}
+    shared = lenders(tables, {})
+    for digest, extent in extents(tables, shared).items():
+        lender = tables[shared.get(digest, digest)]
+        assert taken(lender, extent) == set(map(tuple, tables[digest].tolist())), digest
+        registers, width = extent.registers * extent.times, extent.cols * extent.times
+        part = lender[(lender["reg"] < registers) & (lender["col"] < width)]
+        assert part.tobytes() == tables[digest].tobytes()
+
+
+@pytest.mark.parametrize(("columns", "times", "stored"), [(8, 32, 8), (8, 64, 16), (8, 31, 8), (4, 2, 8), (1, 256, 8)])
+def test_the_smallest_repetition_is_stored(columns, times, stored):
+    """No more than 32 times, and of few elements all."""
+    table = sorted_table(tile(8, 16, columns, times, 2))
+    assert extents({"all": table}, {})["all"].cols == stored
