@@ -401,6 +401,7 @@ class Database:
         type: str | Sequence[str] | None = None,
         role: str | None = None,
         instruction: str | None = None,
+        vendor: str | None = None,
         **tiles: Unpack[Tiles],
     ) -> Check:
         """Compare two sources fragment by fragment, or one with the best evidence there is of each of its fragments.
@@ -420,7 +421,8 @@ class Database:
         from .db.render import report
 
         expect_names(tiles, Tiles.__annotations__)
-        queries = [Query(shape, type_, role, instruction) for type_ in one_or_several(type) or [None]]
+        types = one_or_several(type) or [None]
+        queries = [Query(shape, type_, role, instruction, vendor=vendor) for type_ in types]
         best = right is None or (isinstance(right, str) and right.lower() == DEFAULT_SOURCE)
         with self.reader.snapshot():
             lefts = self._side(left)
@@ -539,6 +541,7 @@ class Database:
         pitch: int | None = None,
         swizzle: str | None = None,
         through: str | None = None,
+        vendor: str | None = None,
         **tiles: Unpack[Tiles],
     ) -> Chain | Chains | Recipes | Through:
         """What follows what, as ``lanemap chain`` says it: how D of one instruction becomes A, B or C of the next.
@@ -574,6 +577,7 @@ class Database:
             swizzle: how the tile is swizzled: ``none``, ``32B``, ``64B`` or ``128B``.
             through: the same of a tile between both operands. Either may be a box of cp.async.bulk.tensor, and the
                 second what a descriptor reads.
+            vendor: that of both, where several have what is named.
             tiles: a ``tile`` of many instructions and its warps, of which each operand takes its own letters.
         """
         from .db.flow.chain import Chains, chain, operand, relabelled
@@ -581,12 +585,15 @@ class Database:
         from .db.flow.through import matrix_move
 
         expect_names(tiles, Tiles.__annotations__)
+        which: Which = {"vendor": vendor} if vendor is not None else {}
         if through is not None:
             no = {"relabel": relabel, "major": major, "count": count != 1, "pitch": pitch, "swizzle": swizzle, **tiles}
             if others := [name for name, given in no.items() if given]:
                 raise LanemapError(f"{others[0]} is not for a chain through shared memory: leave it out", others[0])
-            return self._through(_query(first), _query(second or ""), word("through", through) or "", transpose)
-        start, goal = _query(first).of_registers(), Query() if second is None else _query(second).of_registers()
+            ends = _query(first, **which), _query(second or "", **which)
+            return self._through(*ends, word("through", through) or "", transpose)
+        start = _query(first, **which).of_registers()
+        goal = Query(**which) if second is None else _query(second, **which).of_registers()
         alone = goal.shape is None
         if not alone and (moved := matrix_move(start, goal)):
             if transpose or relabel:

@@ -1,6 +1,6 @@
 """What sources say of each other: ``lanemap check``, ``diff`` and ``report``."""
 
-from typing import Annotated, Unpack
+from typing import Annotated, Any, Unpack
 
 from .. import Tiles
 from .app import DISAGREES, OK, app, open_database, opened, write, write_report
@@ -41,6 +41,7 @@ def diff(
     shape: str | None = None,
     type: list[str] | None = None,
     role: str | None = None,
+    vendor: str | None = None,
     format: ReportFormat = ReportFormat.TABLE,
     output: str = "-",
     everything: bool = False,
@@ -57,7 +58,8 @@ def diff(
     warps. Exit code 0 means that all of the left side agrees, 1 that something is different or cannot be judged.
     """
     with open_database(db) as database, opened(output, filter(None, (left, right))) as file:
-        comparison = database.diff(left, right, shape=shape, type=type, role=role, instruction=instruction, **tiles)
+        only: Any = {"shape": shape, "type": type, "role": role, "instruction": instruction, "vendor": vendor}
+        comparison = database.diff(left, right, **only, **tiles)
         write_report(comparison, format, file, everything=everything)
     return DISAGREES if comparison.unexplained or (comparison.exit_code and not allow_unjudged) else OK
 

@@ -42,6 +42,7 @@ def chain(
     swizzle: str | None = None,
     through: str | None = None,
     source: str = DEFAULT_SOURCE,
+    vendor: str | None = None,
     format: ChainFormat = ChainFormat.TABLE,
     db: str | None = None,
     **tiles: Unpack[Tiles],
@@ -82,6 +83,7 @@ def chain(
             pitch=pitch,
             swizzle=swizzle,
             through=through,
+            vendor=vendor,
             **tiles,
         )
         remark(answer.remarks)

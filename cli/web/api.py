@@ -238,11 +238,12 @@ async def chain(
     pitch: int | None = None,
     swizzle: str | None = None,
     through: str | None = None,
+    vendor: str | None = None,
     **tiles: Unpack[Tiles],
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
     options: dict[str, Any] = {"transpose": transpose, "relabel": relabel, "major": major}
-    options |= {"count": count, "pitch": pitch, "swizzle": swizzle, "through": through, **tiles}
+    options |= {"count": count, "pitch": pitch, "swizzle": swizzle, "through": through, "vendor": vendor, **tiles}
     answer = await working(work.chain, form, first, second or None, **options)
     return Response(answer, media_type=CHAIN[form])
 
@@ -284,11 +285,12 @@ async def only(
     type: str | None = None,
     role: str | None = None,
     instruction: str | None = None,
+    vendor: str | None = None,
     **tiles: Unpack[Tiles],
 ) -> dict[str, Any]:
     """The operands to compare, and the tile that the left side claims."""
     # A form also sends the fields that are empty.
-    asked = {"shape": shape, "type": type, "role": role, "instruction": instruction, **tiles}
+    asked = {"shape": shape, "type": type, "role": role, "instruction": instruction, "vendor": vendor, **tiles}
     return {name: value or None for name, value in asked.items()}
 
 

@@ -382,7 +382,8 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
     if operand.tile:
         raise LanemapError(f"{name} lies in shared memory, and {move.instruction} moves what registers hold")
     mover, user = (instruction(fragment.instruction).vendor for fragment in (move, operand))
-    if (user.name and user is not (mover if mover.name else NVIDIA)) or operand.threads % move.threads:
+    mover = mover if mover.name else NVIDIA  # of ld.shared and st.shared, which have no row
+    if (user.name and user is not mover) or operand.threads % move.threads:
         whose = f"is {user.title}'s" if user.name else f"is held by {operand.threads} lanes"
         raise LanemapError(
             f"{name} {whose}, and {move.instruction} moves registers of {mover.title}'s {mover.group_name}s"

@@ -7,7 +7,7 @@ a role, and need no form for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -30,7 +30,7 @@ DEFAULT_SOURCE, EVERY_SOURCE = "best", "all"
 #: The kinds of tokens of which a request has one.
 _KINDS = {"instruction", "shape", "role", "type", "types", "layouts", "qualifiers", "memory"}
 #: What else may be said of an operand of an instruction whose mnemonics name neither shape nor types.
-_UNSPELT = ("memory", "qualifiers", "scale_vec", "byte_id", "scale_type")
+_UNSPELT = ("memory", "qualifiers", "scale_vec", "byte_id", "scale_type", "one_block")
 _SCALE = re.compile(r"ue8m0|ue4m3|ue5m3|(?:scale_vec|byte_id|thread_id)::\w+")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
 _ROLES = {role.lower(): role for role in ROLES}
@@ -155,8 +155,10 @@ class Query:
         pieces = [tokens[start:end] for start, end in pairwise(sorted({0, *ends, len(tokens)}))]
         move, *rest = pieces[0]
         bare = rest and _is_one(move, [*MATRIX_MOVES, *PLAIN_MOVES]) and rest[-1].lower() != "r"
-        if len(pieces) > 1 and all(map(pattern, pieces[-1])):
-            pieces[-2:] = [pieces[-2] + pieces[-1]]  # how an operand lies in memory may stand behind its role
+        for operand, others in pairwise(pieces):
+            while others and _modifies(others[0], _UNSPELT):
+                operand.append(others.pop(0))  # what else is said of an operand may stand behind its role
+        pieces = [*filter(None, pieces)]
         return [[move], rest, *pieces[1:]] if bare else pieces
 
     @cached_property
@@ -444,11 +446,12 @@ def is_role(token: object) -> bool:
     return isinstance(token, str) and token.lower() in _ROLES
 
 
-def _modifies(token: str) -> bool:
-    """Whether a token says more of an instruction than shape, type and role, as ``xor.popc`` does."""
+def _modifies(token: str, kinds: Collection[str] = ()) -> bool:
+    """Whether a token says more of an instruction than shape, type and role, as ``xor.popc`` does: of these kinds."""
     from .spelling import kind_of
 
-    return not is_role(token) and all(map(kind_of, plain(token).split(".")))
+    found = {*map(kind_of, plain(token).split("."))}
+    return not is_role(token) and (found <= {*kinds} if kinds else "" not in found)
 
 
 #: The moves between an operand and shared memory, of which lanes give addresses: a load and a store.

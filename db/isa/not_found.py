@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..text import but_for_n, either, enumerated, grouped, naturally
+from . import by_word
 from .forms import Form
 from .instructions import INSTRUCTIONS, choices, instruction, undecided
 from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, notation, tokens, words
@@ -36,7 +37,8 @@ def no_form(asked: Tokens, title: str) -> str:
 
     said = {kind: token for token, kind in asked.items()}
     if (row := INSTRUCTIONS.get(said.get("instruction", ""))) and not row.has_forms:
-        return f"there is no {title}: write it like {row.name} m128n128k16 f16 B 128B.K"
+        because = "its mnemonics name no shape" if "shape" in said else "it names neither shape nor types"
+        return f"{title} is not covered: {because}: write {row.name} m128n128k16 f16 B 128B.K"
     a = said.get("type") or said.get("types", "").partition(".")[2].partition(".")[0]
     for row in INSTRUCTIONS.values():
         if said.get("instruction", row.name) == row.name and (why := row.absent.get(f"{said.get('shape')} {a}")):
@@ -50,7 +52,12 @@ def no_form(asked: Tokens, title: str) -> str:
 
 
 def no_spelling(name: str) -> str:
-    """Why no form has a name in one piece: its shape, or the names that are most like it."""
+    """Why no form has a name in one piece: an attribute, its shape, or the names that are most like it."""
+    attributes = by_word("attributes")
+    for key in re.findall(r"(\w+)\s*=", name.partition("<")[2]):
+        if key.lower() not in map(str.lower, attributes):
+            instead = "".join(f"did you mean {like}?" for like in get_close_matches(key, attributes, 1))
+            return f"there is no attribute {key} in {name}: {instead or 'leave it out'}"
     asked = {*_PARTS.findall(name.lower())}
     every = {its: form for form in every_candidate({}) for its in notation(name)(form)}
     _, nearest = min(grouped(every, lambda its: len(asked ^ {*_PARTS.findall(its.lower())})).items())

@@ -7,6 +7,7 @@ the qualifiers of a move (``x4.trans``). What an opcode says was learned from wh
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache
+from itertools import filterfalse
 
 from . import by_word, data
 from .forms import Form, forms
@@ -32,9 +33,10 @@ IDS = ("byte_id", "thread_id")
 
 #: Words of a name that mean the same, or nothing that tells forms apart.
 _ALIKE = by_word("alike")
+_TARGET = re.compile(r"sm\d+").fullmatch
 _NEVER_LEFT_OUT = {*data("words")["never left out"].split()}
 _OTHER_ATTRIBUTES = re.compile(
-    rf"\b(?!(?:{'|'.join(data('words')['attributes'].split())})\b)\w+\s*=\s*(?:\[[^\]]*\]|\w+)"
+    rf"\b(?:{'|'.join(data('words')['attributes']['of its use'].split())})\s*=\s*(?:\[[^=<>]*\]|\w+)", re.IGNORECASE
 )
 
 #: The kinds of tokens that no mnemonic has: what selects block scales, and how an operand lies in shared memory.
@@ -204,7 +206,9 @@ def _identifiers(form: Form) -> Mapping[str, str]:
     row = form.instruction
     own = [] if "." in (row.move_spelling or row.spelling) else [form.mnemonic]
     others = [form.written(other) for other in row.others if "." not in other]
-    return dict.fromkeys(filter(None, (atom(form).rpartition("::")[2], *own, *others)), "")
+    its = atom(form).rpartition("::")[2]
+    later = "" if form.role else its.replace("SM75_", "SM80_")  # CuTe has products of sm_75 twice
+    return dict.fromkeys(filter(None, (its, later, *own, *others)), "")
 
 
 @cache
@@ -228,19 +232,23 @@ def words(name: str) -> tuple[str, ...]:
     """
     plain = re.sub(r"(\d+)x(\d+)(?:x(\d+))?", r"\1\2\3 ", _OTHER_ATTRIBUTES.sub("", name.lower()))
     plain = re.sub(r"(?<=\d), *(?=\d)", "x", re.sub(r"\s*=[\s\[]*(?=\w)", "", plain))
-    plain = re.sub(r"\bfloat_(?=\w+_t\b)", "", plain)
-    return tuple(filter(None, (_ALIKE.get(word, word) for word in re.findall("[a-z0-9]+", plain))))
+    plain = re.sub(r"\bfloat_(?=\w+_t\b)|, *vs\b", "", plain)  # in a header VS is any size
+    return tuple(filter(None, (_ALIKE.get(word, word) for word in re.findall(r"#\w+\b(?!\.)|[a-z0-9]+", plain))))
 
 
 @lru_cache(1 << 14)
 def _pieces(said: tuple[str, ...], form: Form | None = None) -> Set[tuple[str, str]]:
-    """The words of a name as tokens, whose types have an order, and the type of A alone where it is that of B."""
+    """The words of a name, each as often as it is there; types in order, or that of A alone where it is that of B."""
     both = {form.a: "type"} if form and form.a == form.b else {}
-    return (both | dict(joined((word, "types" if word in TYPES else "word") for word in said))).items()
+    types = joined((word, "types") for word in said if word in TYPES)
+    others = {(word, str(said[:at].count(word))) for at, word in enumerate(said) if word not in TYPES}
+    return (both | dict(types)).items() | others
 
 
 def spelt_so(name: str, forms: Iterable[Form]) -> tuple[list[Form], str]:
     """The forms whose spelling begins as a name in one piece does, and has all that it says, and the one role in those.
+
+    The target of an atom may be left out.
 
     One type is that of A and B. Where a spelling has no template arguments, they say nothing. Block scales and sparsity
     are never left out. If some are spelt just so, they are meant.
@@ -250,7 +258,8 @@ def spelt_so(name: str, forms: Iterable[Form]) -> tuple[list[Form], str]:
     for form in forms:
         for its, role in spellings(form).items():
             said, whole = words(name if "<" in its else name.partition("<")[0]), words(its)
-            alike = said[:1] == whole[:1] and not _NEVER_LEFT_OUT & ({*said} ^ {*whole})
+            first, its_first = (next(filterfalse(_TARGET, each), "") for each in (said, whole))
+            alike = first == its_first and not _NEVER_LEFT_OUT & ({*said} ^ {*whole})
             if alike and (
                 _pieces(said) <= _pieces(whole, form) if name.count("<") <= its.count("<") else said == whole
             ):

@@ -110,8 +110,8 @@ def known_type(word: str, others: Iterable[str] = ()) -> tuple[str, str | None]:
     from difflib import get_close_matches
 
     bare = plain(word)
-    if bare.partition(".")[0] == "96b":
-        raise LanemapError("96B is documented only: no CUtensorMapSwizzle or descriptor names it: write 64B or 128B")
+    if instead := data("words")["instead"].get(bare.partition(".")[0]):
+        raise LanemapError(instead)
     close = [name for name in others if bare.startswith(name)]
     close += [name for name in get_close_matches(bare, (*TYPES, *others), 3) if name[0] == bare[0]]
     problem, otherwise = (

@@ -147,6 +147,23 @@ def test_a_name_of_two_vendors_is_neither_s(ask):
     assert "no shape m16n8k16 in amd" in answers[9][2]
 
 
+def test_a_vendor_is_chosen_for_both_ends_of_a_chain_and_in_a_comparison(ask):
+    names = "m16n16k16 f32 D m16n16k16 f16 B --vendor amd".split()
+    chained, through, compared = ask(
+        ["chain", *names, "-f", "json"],
+        ["chain", *names, "--through", "none"],
+        ["diff", "cdna3-isa", "--vendor", "amd", "-f", "json"],
+    )
+    assert (chained[0], through[0], compared[0]) == (0, 2, 0), (chained, through, compared)
+    assert "D of v_mfma m16n16k16 f32 is AMD's, and st.shared moves registers of NVIDIA's warps" in through[2]
+    (comparison,) = json.loads(compared[1])["comparisons"]
+    assert {each["instruction"] for each in comparison["fragments"]} == {"v_mfma"}
+    both = "/api/chain?first=m16n16k16+f32+D&second=m16n16k16+f16+B&vendor="
+    amd, nvidia = ask(pages=[f"{both}amd", f"{both}nvidia"])
+    ends = [json.loads(answer[2])[end]["instruction"] for answer in (amd, nvidia) for end in ("first", "second")]
+    assert ends == ["v_mfma", "v_mfma", "wmma", "wmma"]
+
+
 def test_lists_have_what_one_vendor_has(ask):
     lines, operands, findings, both, none, sources = ask(
         ["list", "--vendor", "AMD"],
