@@ -197,3 +197,16 @@ def test_copies_to_other_blocks_are_named_and_not_run():
     found = run(MOVES.format(move=MULTICAST, bytes=128, mask=3), WHOLE)
     assert "a copy to other blocks of the cluster is not run" in " ".join(found.notes)
     assert found.exit_code == 1
+
+
+@pytest.mark.parametrize(("rank", "runs"), [("%cluster_ctarank", True), ("0", False), ("1", False)])
+def test_a_copy_with_the_mask_of_its_own_block(rank, runs):
+    """Of two blocks of a cluster each copies to itself; with the mask of one of them the other does not."""
+    own = f"mov.u32 %v, {rank}; mov.u32 %w, 1; shl.b32 %w, %w, %v; cvt.u16.u32 %m, %w; {MULTICAST}"
+    text = MOVES.format(move=own, bytes=128, mask=0).replace("u64 out)", "u64 out) .reqnctapercluster 2")
+    text = text.replace("mad.wide.u32 %at, %t", "mad.lo.u32 %t, %ctaid.x, 32, %t; mad.wide.u32 %at, %t", 1)
+    found = run(text, {"in": np.arange(7, 39, dtype="u4"), "out": "u32[64]=0"}, grid=2)
+    assert ("a copy to other blocks of the cluster is not run" in " ".join(found.notes)) != runs, found
+    if runs:
+        assert found.ok, found
+        assert found.outputs["out"].tolist() == [7 + (lane ^ 1) for lane in range(32)] * 2
