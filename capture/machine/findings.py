@@ -20,10 +20,10 @@ from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from ...db.text import counted
 from .arguments import Argument
-from .labels import ANY, Labelling, Labels
+from .labels import ANY, Labelling, Labels, Stored
 from .operands import Contraction, Diagnostic, Followed, HeldOperand, described
 from .product import Factor, Formula
-from .values import Execution, Tape
+from .values import UNSET, Execution, Tape
 
 
 class Judge(Labelling):
@@ -36,7 +36,7 @@ class Judge(Labelling):
         steps: Sequence[Formula],
         extents: Mapping[str, int],
         chosen: Mapping[str, Array] = MappingProxyType({}),
-        stored: Array | None = None,
+        stored: Stored | None = None,
     ) -> None:
         super().__init__(tape, arguments, steps, extents, chosen, stored)
         self.faulty: dict[tuple[str, str], list[Any]] = {}
@@ -191,7 +191,12 @@ class Judge(Labelling):
         for role, side in sides.items():
             if pair is not None and role in "CD" and side.array != ANY:
                 side.accumulates(pair)
-            elif pair is None and role != "D" and side.array != ANY and len(self.shapes[side.array]) > 1:
+            elif (
+                pair is None
+                and (role != "D" or not self.steps)
+                and side.array != ANY
+                and len(self.shapes[side.array]) > 1
+            ):
                 self._follow_alone(side, last=True)
         return Followed(self, event, sides, pair)
 
@@ -200,14 +205,31 @@ class Judge(Labelling):
         while origin >= self.tape.starts[0]:
             event, place = self.tape.event(origin)
             if isinstance(event, Execution):
-                number = next(at for at, each in enumerate(self.executions, 1) if each is event)
                 warp = place // len(event.layouts["D"].row)
                 if (held := self._followed(event).fragment("D", warp)) is None:
                     break
-                name = f"D of {event.form.name} {number} ({event.place}), {_warp(event, warp)}, as it is stored"
-                return ("D", number, warp), f"{name}: {described(held, self.must('D', number))}"
+                operand, name = self._operand("D", event, warp)
+                return operand, f"{name}, as it is stored: {described(held, self.must('D', operand[1]))}"
             origin = int(max(event.left[place], event.right[place]))
         return None, ""
+
+    def unwritten(self, node: int) -> tuple[tuple[str, int, int], str]:
+        """The operand of which a tensor instruction has multiplied what nobody wrote for a sum, and in words where."""
+        event, place = self.tape.event(node)
+        assert isinstance(event, Execution)
+        d = event.layouts["D"]
+        warp, slot = divmod(place, len(d.row))
+        unset = event.factors(warp, (int(d.computation[slot]), int(d.row[slot]), int(d.col[slot]))) == UNSET
+        role = ["A", "B", *event.scaled][int(unset.any(axis=0).argmax())]
+        slots = event.held[role][warp] == UNSET
+        operand, name = self._operand(role, event, warp)
+        first, count = event.layouts[role].spot(int(slots.argmax())), np.count_nonzero(slots)
+        return operand, f"{name}: {first} is uninitialised  ({count} of {slots.size} slots)"
+
+    def _operand(self, role: str, event: Execution, warp: int) -> tuple[tuple[str, int, int], str]:
+        """An operand of an execution of a warp, as findings name it."""
+        number = next(at for at, each in enumerate(self.executions, 1) if each is event)
+        return (role, number, warp), f"{role} of {event.form.name} {number} ({event.place}), {_warp(event, warp)}"
 
     def _note(self, kind: str, role: str, event: Execution, number: int, wrong: Array, more: Any) -> None:
         key = kind, f"{role} {event.place.line}"

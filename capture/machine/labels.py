@@ -33,11 +33,18 @@ class Labels(NamedTuple):
         return int(self.array[at]), list(map(int, self.place[at]))
 
 
+class Stored(NamedTuple):
+    """An array that a kernel leaves, by its name, and the origins of its elements."""
+
+    name: str
+    ids: Array
+
+
 class Labelling:
     """The labels of all that a run has recorded, by the names of its arguments and of what a product computes.
 
-    ``chosen`` are the columns of the stored elements of sparse matrices, by their names, and ``stored`` the origins of
-    the elements of what the last step computes.
+    ``chosen`` are the columns of the stored elements of sparse matrices, by their names, and ``stored`` is what the
+    last step computes, or without a product what sums are stored in.
     """
 
     def __init__(
@@ -47,7 +54,7 @@ class Labelling:
         steps: Sequence[Formula],
         extents: Mapping[str, int],
         chosen: Mapping[str, Array] = MappingProxyType({}),
-        stored: Array | None = None,
+        stored: Stored | None = None,
     ) -> None:
         self.tape, self.steps, self.extents, self.chosen, self.stored = tape, steps, extents, chosen, stored
         self.arguments = [argument for argument in arguments if argument.pointer]
@@ -86,11 +93,11 @@ class Labelling:
         return Labels(self.known.array.take(known), self.known.place.take(known, axis=0))
 
     def destinations(self, ids: Array) -> Labels:
-        """The element of what the last step computes that a sum ends in; not known where it is none, or several."""
+        """The element of what is stored that a sum ends in; not known where it is none, or several."""
         if self.stored is None:
             return Labels(np.full(ids.shape, ANY, np.int16), np.full((*ids.shape, self.axes), ANY, np.int32))
         element = self._destinations[ids]
-        name = self.steps[-1].left.name
+        name = self.stored.name
         shape = self.shapes[self.names.index(name)]
         place = np.stack(np.unravel_index(np.maximum(element, 0), shape), axis=-1)
         place = np.pad(place, [(0, 0)] * ids.ndim + [(0, self.axes - len(shape))], constant_values=ANY)
@@ -100,15 +107,15 @@ class Labelling:
     def _destinations(self) -> Array:
         """The number of the element of what is stored that each origin ends in, also as a part of a sum."""
         assert self.stored is not None
-        count = self.tape.starts[-1]
-        least, most = np.full(count, len(self.stored), np.int32), np.full(count, ANY, np.int32)
+        count, ids = self.tape.starts[-1], self.stored.ids
+        least, most = np.full(count, len(ids), np.int32), np.full(count, ANY, np.int32)
 
         def ends(ids: Array, low: Array, high: Array) -> None:
             known = ids > NONE
             np.minimum.at(least, ids[known], low[known])
             np.maximum.at(most, ids[known], high[known])
 
-        ends(self.stored, *[np.arange(len(self.stored), dtype=np.int32)] * 2)
+        ends(ids, *[np.arange(len(ids), dtype=np.int32)] * 2)
         for number, event in reversed([*enumerate(self.tape.events)]):
             low, high = (ends_[self.tape.starts[number] : self.tape.starts[number + 1]] for ends_ in (least, most))
             if isinstance(event, Join):

@@ -255,12 +255,8 @@ class HeldOperand:
             sizes = [self.judge.extents[each] for each in names]
             for each, part in zip(names, np.unravel_index(value, sizes) if names else (), strict=True):
                 index[self.factor.indices.index(each)] = int(part)
-        table = layout.fragment.table[slot]
-        spot = f"lane {table['lane']} register {table['reg']} slot {table['slot']}"
-        if layout.fragment.tile:
-            spot = f"row {row} column {col} of what the descriptor reads"
         has = self.judge.element(int(own.array), own.place.tolist())
-        line_ = f"{spot} holds {has}, must hold {self.judge.element(self.array, index)}"
+        line_ = f"{layout.spot(slot)} holds {has}, must hold {self.judge.element(self.array, index)}"
         return Diagnostic("operand", f"{name}: {words}", place, (f"{line_}  ({len(slots)} of {len(at_slot)} slots)",))
 
     def relative(self, warp: int, rows: Array, columns: Array) -> Fragment | None:

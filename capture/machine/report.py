@@ -78,8 +78,8 @@ class Trace:
         It is A, B, C, D, or the metadata E or the block scales SFA and SFB.
 
         Executions count from 1, as in findings, and warps are those that execute it together. Rows and columns are
-        those that should hold the element. D, E and scales are followed where a product is given: D holds what its sums
-        are stored as, also after more is added to them.
+        those that should hold the element. D holds what its sums are stored as, also after more is added to them. E and
+        scales are followed where a product is given.
 
         Raises:
             LanemapError: there is no such operand, or it does not hold elements of one tile.

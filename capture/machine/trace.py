@@ -33,7 +33,7 @@ from . import (
 )
 from .arguments import Argument
 from .findings import Judge
-from .labels import ANY
+from .labels import ANY, Stored
 from .launch import Dimensions, Job, Launch, Log, Step, Unknown
 from .memory import GLOBAL, Allocated, Memory, lay_out
 from .operands import Diagnostic
@@ -160,8 +160,10 @@ def trace(
             progress(first + together, prod(grid))
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
     output = by_name[steps[-1].left.name] if steps else None
-    stored = _origins(output, after[output.name][1]) if output else None
-    judge = Judge(tape, arrays, steps, extents, chosen, stored)
+    left = {each.name: _origins(each, after[each.name][1]) for each in ([output] if output else arrays)}
+    # Without a product the array that most sums are stored in.
+    name = max(left, key=lambda name: int((left[name] >= tape.starts[0]).sum()), default="")
+    judge = Judge(tape, arrays, steps, extents, chosen, Stored(name, left[name]) if name else None)
     findings = [*judge.operands, *_faults(log)]
     notes = [f"not known: {words}, {place}" for words, place in unknown.items()]
     notes += [f"stopped: {log.stopped}"] if log.stopped else []
@@ -320,7 +322,7 @@ def _output(
 ) -> list[Diagnostic]:
     """Compare the output of the last step with what the product says."""
     assert judge.stored is not None
-    name, ids = argument.name, judge.stored
+    name, ids = judge.stored
     number = judge.names.index(name)
     found = []
     unset = ids == UNSET
@@ -375,6 +377,9 @@ def _wrong(judge: Judge, number: int, wrong: Array, ids: Array, values: Array, w
         details += [how] if how else []
     elif own := sums.words(judge, number, place[at].tolist(), int(ids[flat[at]])):
         details.append(own)
+        if (node := sums.unset(judge.tape, int(ids[flat[at]]))) is not None:
+            operand, how = judge.unwritten(node)
+            details.append(how)
     value = tuple(place[at].tolist())
     details.append(f"{judge.element(number, value)} is {values[value]:g}, and must be {wanted[value]:g}")
     return Diagnostic(kind, words, details=tuple(details), count=len(flat), operand=operand)

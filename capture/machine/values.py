@@ -223,6 +223,13 @@ class Held(NamedTuple):
     col: Array
     slot: Array
 
+    def spot(self, slot: int) -> str:
+        """Where a slot is, in words."""
+        if self.fragment.tile:
+            return f"row {self.row[slot]} column {self.col[slot]} of what the descriptor reads"
+        table = self.fragment.table[slot]
+        return f"lane {table['lane']} register {table['reg']} slot {table['slot']}"
+
 
 @cache
 def held(fragment: Fragment) -> Held:

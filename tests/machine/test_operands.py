@@ -45,6 +45,29 @@ def test_d_is_what_its_registers_are_stored_as(order):
     assert found.ok or found.findings[0].operand == ("D", 1, 0)
 
 
+def test_d_without_a_product_is_what_its_registers_are_stored_as():
+    """An array of one line has no rows."""
+    for order in ((0, 1, 2, 3), (1, 0, 3, 2), (3, 2, 1, 0), (0, 2, 1, 3)):
+        stored = [f"[%from{at}], {{%c{order[reg]}, %c{order[reg + 1]}}}" for at, reg in (("", 0), ("+256", 2))]
+        text = changed(STORES[0], stored[0], STORES[1], stored[1])
+        found = run(text, ARGUMENTS, block=64)
+        assert found.ok, found
+        assert cells(found.operand("D")) == renumbered(TRUE["D"], np.argsort(order))
+    with pytest.raises(LanemapError, match="or none that can be followed"):
+        run(PRODUCT, [*ARGUMENTS[:2], "C=f32[128]"], block=64).operand("D")
+
+
+@pytest.mark.parametrize(("register", "role", "slots"), [("%a2", "A", 256), ("%b1", "B", 128)])
+def test_a_register_that_nobody_wrote_is_named_by_its_operand(register, role, slots):
+    """As a kernel leaves it that loads half of an operand."""
+    text = changed(MMA, f"mov.b32 {register}, %never; {MMA}", ".reg .pred", ".reg .b32 %never; .reg .pred")
+    (finding,) = run(text, ARGUMENTS, FORMULA, block=64).findings
+    assert finding.operand == (role, 1, 0)
+    assert finding.details[0].startswith("C[0][0] adds what nobody wrote (8 of 16")
+    assert f"{role} of mma 1 (line" in finding.details[1]
+    assert f"lane 0 register {register[-1]} slot 0 is uninitialised  (64 of {slots} slots)" in str(finding)
+
+
 #: The product with another matrix added, which C is loaded from.
 LOADED = """
     mad.lo.u32 %at, %pair, 8, %row;
@@ -134,9 +157,10 @@ def test_sums_of_several_places_are_followed_to_none():
     """A sum that is stored twice, or a part of two, has no place, nor has one that is not stored."""
     twice, less = (changed(STORES[1], f"[%from{at}], {{%c0, %c1}}") for at in ("+256", ""))
     both = changed(STORES[0], "[%from], {%c0, %c1}; add.f32 %c2, %c2, %c0; add.f32 %c3, %c3, %c1")
-    for text, formula in ((twice, FORMULA), (less, FORMULA), (both, FORMULA), (PRODUCT, None)):
-        with pytest.raises(LanemapError, match="or none that can be followed"):
-            run(text, ARGUMENTS, formula, block=64).operand("D")
+    for text in (twice, less, both):
+        for formula in (FORMULA, None):
+            with pytest.raises(LanemapError, match="or none that can be followed"):
+                run(text, ARGUMENTS, formula, block=64).operand("D")
 
 
 #: A tile of wmma, its product stored as it is, or transposed.
