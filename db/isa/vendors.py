@@ -21,7 +21,8 @@ class Vendor(NamedTuple):
     run is called. Registers have ``register_bits``. Sources called ``document``, with a version after it, are its
     documents, and ``capture`` is the one that answers before others. Names of instructions begin with one of
     ``prefixes``. A ``target`` has a number, and perhaps a letter; ``targets`` are all there are.
-    ``version`` is that of its instruction set which forms need that do not say which. Formulas call a lane ``lane``.
+    ``version`` is that of its instruction set which forms need that do not say which. Formulas call a lane ``lane``,
+    and ``thread`` the thread of a block, whose groups follow each other.
     ``names`` is how the names begin that assemblers, C++ and compilers have for instructions, and ``shuffle`` is
     another lane's x in C++.
     """
@@ -40,6 +41,7 @@ class Vendor(NamedTuple):
     version: tuple[int, ...] = ()
     register_bits: int = 32
     lane: str = "lane"
+    thread: str = ""
     names: str = ""
     shuffle: str = "x of lane ^ mask"
 

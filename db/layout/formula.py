@@ -4,6 +4,8 @@ A formula is a list of definitions. Each has one or more cases; a case is a valu
 elements (``for a0 and a1``, ``for ai where i < 4``), some lanes (``if %laneid < 16``), both, or what the cases before
 it leave (``otherwise``). Operators have C's precedence; ``=`` in a condition compares; ``0 <= i < 2`` is a chain.
 
+The lane is ``%laneid``, of a group of several warps ``%tid.x``, and ``lane`` where nothing of that name is defined.
+
 Arithmetic is that of integers in PTX's 32-bit registers. A value outside that range, a negative dividend or an
 impossible shift is an error: no layout needs one, and languages disagree on its meaning.
 """
@@ -118,7 +120,7 @@ def evaluate_at(formula: Formula, letter: str, lane: Array, element: Array) -> C
     Args:
         formula: what to evaluate.
         letter: the name of the operand's elements in the formula.
-        lane: ``%laneid`` of each point.
+        lane: the lane of each point, in its group.
         element: ``i`` of each point.
 
     Raises:
@@ -172,6 +174,8 @@ class _Evaluation:
     def definition(self, name: str, lane: Array, element: Array) -> tuple[Array, Array]:
         """First and last value at each point; they differ only where the value is a window."""
         if name not in self.formula:
+            if name == "lane":
+                return lane, lane
             raise FormulaError(f"{name} is not defined")
         if name in self.open:
             raise FormulaError(f"{name} is defined in terms of itself")

@@ -132,11 +132,8 @@ def _as_tuple(tree):
 
 
 def ptx_formula(text, fragment):
-    """The evaluator of documents, of the elements that the cases of ``row`` cover. Other vendors have no %laneid."""
-    formula, letter = (
-        parse(re.sub(r"\blane\b", "%laneid", text)),
-        {"B": "b", "C": "c", "D": "c", "E": "e"}.get(fragment.role, "a"),
-    )
+    """The evaluator of documents, of the elements that the cases of ``row`` cover."""
+    formula, letter = parse(text), {"B": "b", "C": "c", "D": "c", "E": "e"}.get(fragment.role, "a")
     held = np.any(coverage(formula, "row", letter, fragment.registers * fragment.slots, fragment.threads), axis=0)
     lane, element = np.nonzero(held)
     cells = evaluate_at(formula, letter, lane, element)._asdict()

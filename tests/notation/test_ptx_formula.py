@@ -1,5 +1,6 @@
 """Closed forms in PTX's notation: short, readable, and what PTX's own evaluator makes of them."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from lanemap.db.render.notation import express
 from lanemap.db.render.notation.table import RefusedError
 
 from ..shipped import CORRECTED
+from .readers import READERS
 
 
 def formula(everything, source, *key):
@@ -60,6 +62,38 @@ def test_several_products_have_a_computation_too(everything):
         "col = (%laneid & 0x2) + (i & 0x1) + (i & 0x4)",
         "computation = ((%laneid >> 2) & 0x3) + 1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "definition", "spelt"),
+    [
+        ("m64n8k16 f32 D", "thread = %tid.x % 128  // in a block of one dimension", "thread"),
+        ("tcgen05.mma m64n64k16 f32 D ws", None, "lane"),
+        ("tcgen05.mma m128n16k16 f32 D cta_group::2", None, "lane"),
+        ("tcgen05.ld 16x256b x1 r", None, "%laneid"),
+        ("m16n8k16 f16 A", None, "%laneid"),
+    ],
+)
+def test_a_thread_is_named_as_its_group_names_it(database, words, definition, spelt):
+    """``%laneid`` ends at 31: the thread of a warpgroup is of ``%tid``, and a lane of Tensor Memory is neither."""
+    (fragment,) = database.operand(words)
+    lines = express("ptx-formula", fragment).splitlines()
+    assert lines[:1] == [definition] or definition is None
+    assert {*re.findall(r"%?\b(?:laneid|lane|thread|tid)\b", "\n".join(lines[definition is not None :]))} == {spelt}
+    assert np.array_equal(READERS["ptx-formula"]("\n".join(lines), fragment), fragment.elements)
+
+
+def test_threads_of_the_warps_of_a_tile_are_those_of_their_block(database):
+    (fragment,) = database.operand("m16n8k16 f16 A", tile="m32n32k16", warps="2x2")
+    text = express("ptx-formula", fragment)
+    assert text.startswith("thread = %tid.x % 128  // in a block of one dimension\n")
+    assert np.array_equal(READERS["ptx-formula"](text, fragment), fragment.elements)
+
+
+def test_what_is_called_lane_is_the_lane_where_a_formula_does_not_define_it():
+    lanes, element = np.arange(8), np.zeros(8, int)
+    for text, expected in ("row = lane\ncol = 0", lanes), ("lane = %laneid % 4\nrow = lane\ncol = 0", lanes % 4):
+        assert np.array_equal(evaluate_at(parse(text), "a", lanes, element).row, expected)
 
 
 @pytest.mark.slow

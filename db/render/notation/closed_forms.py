@@ -102,8 +102,8 @@ _DEFINITIONS = {"groupID": "groupID = %laneid >> 2", "threadID_in_group": "threa
 def ptx_formula(fragment: Fragment, _: str) -> str:
     """Definitions of ``row`` and ``col``, after the terms they use, and of ``computation``, from 1, if several.
 
-    A coordinate is a sum of bit fields of the lane, which is ``%laneid`` in PTX, and ``i``, in as few cases as can be
-    had by halving the elements, then the lanes. Where only some lanes hold elements, the cases of ``row`` say which.
+    A coordinate is a sum of bit fields of the lane and ``i``, in as few cases as can be had by halving the elements,
+    then the lanes. Where only some lanes hold elements, the cases of ``row`` say which.
 
     Raises:
         RefusedError: a coordinate takes too many cases for a formula, or no bits tell which lanes hold it.
@@ -111,7 +111,7 @@ def ptx_formula(fragment: Fragment, _: str) -> str:
     held = table(fragment)
     coordinates = held.everywhere()
     threads, values = coordinates["row"].shape
-    spelt = instruction(fragment.instruction).vendor.lane
+    spelt, definition = _lane(fragment)
     tests = _test(fragment, spelt, threads, held.lanes), _test(fragment, "i", values, held.elements)
     window = coordinates["col_last"] - coordinates["col"]
     lines = _definition(fragment, "row", coordinates["row"], tests)
@@ -125,7 +125,17 @@ def ptx_formula(fragment: Fragment, _: str) -> str:
     if coordinates["computation"].any():
         lines += _definition(fragment, "computation", coordinates["computation"] + 1)
     used = [text for term, text in _DEFINITIONS.items() if any(term in line for line in lines)]
-    return "\n".join([*used, *lines]) + "\n"
+    return "\n".join([*definition, *used, *lines]) + "\n"
+
+
+def _lane(fragment: Fragment) -> tuple[str, list[str]]:
+    """What a formula calls the lane, and its definition where it needs one: ``%laneid`` is that of a single warp."""
+    vendor = instruction(fragment.instruction).vendor
+    if fragment.memory:
+        return "lane", []
+    if fragment.threads <= vendor.group or not vendor.thread:
+        return vendor.lane, []
+    return "thread", [f"thread = {vendor.thread} % {fragment.threads}  // in a block of one dimension"]
 
 
 def _test(fragment: Fragment, name: str, count: int, numbers: Array) -> str:
@@ -149,7 +159,7 @@ def _definition(fragment: Fragment, name: str, values: Array, tests: tuple[str, 
         why = f"has {name} {error.value}: a formula would need more than {MOST_CASES} cases"
         raise refusal(fragment, lane, element, why) from None
     letter = {"B": "b", "C": "c", "D": "c", "E": "e"}.get(fragment.role, "a")
-    spelt = instruction(fragment.instruction).vendor.lane
+    spelt, _ = _lane(fragment)
     (threads, count), (lane_test, element_test) = values.shape, tests
     texts, clauses = [], []
     for case in cases:
