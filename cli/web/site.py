@@ -58,7 +58,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         *before, many = (folder / _MADE).read_text("utf-8").split()
         if " ".join(before) == made and files.is_whole(folder, "site"):
             return int(many)
-    with files.folder_atomically(folder, "site") as new_folder:
+    with _uncollected(), files.folder_atomically(folder, "site") as new_folder:
         shutil.copytree(STATIC, new_folder / "static")
         (new_folder / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
         pages = _Pages(database)
@@ -77,6 +77,18 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         if database.digest() != pages.digest:
             raise LanemapError("the database was changed meanwhile: run lanemap site again")
     return count
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection: nothing that pages are made of is in a circle, and looking through it takes time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class _Pages:
@@ -107,14 +119,8 @@ class _Pages:
     @contextmanager
     def beside(self) -> Iterator["_Pages"]:
         """The same in a forked process, which opens the database again."""
-        collects = gc.isenabled()
-        gc.disable()  # nothing that pages are made of is in a circle, and looking through it all would take time
-        try:
-            with Database(self.database.location) as self.database:
-                yield self
-        finally:
-            if collects:
-                gc.enable()
+        with Database(self.database.location) as self.database:
+            yield self
 
     def write(self, start: int, folder: Path) -> int:
         """Write a part of the pages, and say how many those are."""

@@ -296,7 +296,7 @@ def _represented(survey: Survey, key: Key) -> tuple[list[str], list[str]]:
     """What is said on the page of an operand in a site besides it: what has all of its columns, and the first ones."""
     alike: list[str] = []
     narrower: list[str] = []
-    for each in (each for each, by in survey.represented.items() if by == key):
+    for each in survey.representing.get(key, ()):
         whole = survey.shown(each).dimensions == survey.shown(key).dimensions
         if each.type != key.type:
             alike += [each.type] if whole and each.type not in alike else []

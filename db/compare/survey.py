@@ -145,6 +145,11 @@ class Survey:
         return {key: first.get(wide, wide) for key, wide in every.items()}
 
     @cached_property
+    def representing(self) -> Mapping[Key, Sequence[Key]]:
+        """For each operand those that say no more than it does."""
+        return grouped(self.represented, self.represented.__getitem__)
+
+    @cached_property
     def widest_product(self) -> Mapping[Product, Product]:
         """The instruction of which each one is the first columns, in all its operands that have any."""
 

@@ -74,7 +74,7 @@ def _sum(at: Sequence[int], extents: Sequence[int], names: Sequence[str]) -> str
         step //= extent
         line = [at[place * step] - first for place in range(extent)]
         ways = (digits(line, cut=cut) for cut in (False, True))
-        way = next((way for way in ways if line == [valued(way, place) for place in range(extent)]), None)
+        way = next((way for way in ways if line == valued(way, extent)), None)
         if way is None:
             return None
         found.append(way)
@@ -99,9 +99,12 @@ def _crossed(at: Sequence[int], extents: Sequence[int]) -> list[int]:
     return crossed
 
 
-def valued(of: Iterable[Digit], index: int) -> int:
-    """The sum of these digits of an index."""
-    return sum(index // step % size * weight for step, size, weight in of)
+def valued(of: Iterable[Digit], extent: int) -> list[int]:
+    """The sum of these digits, which follow each other from the lowest on, of each index below an extent."""
+    line = [0]
+    for _, size, weight in of:
+        line = [number + high * weight for high in range(size) for number in line]
+    return line[:extent]
 
 
 def quotients(axes: Sequence[Sequence[Digit]], names: Sequence[str], constant: int = 0) -> str:

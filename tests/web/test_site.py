@@ -212,15 +212,13 @@ def test_a_signal_to_the_whole_group_ends_it_quietly(small, tmp_path, ending, co
     assert not [*tmp_path.iterdir()]
 
 
-def test_garbage_is_looked_for_as_before_where_pages_were_written(small):
-    with lanemap.open(small) as database:
-        made = pages._Pages(database)
-        for change in (gc.disable, gc.enable):
-            change()
-            before = gc.isenabled()
-            with made.beside():
-                assert not gc.isenabled()
-            assert gc.isenabled() == before
+def test_garbage_is_looked_for_as_before_where_pages_were_written():
+    for change in (gc.disable, gc.enable):
+        change()
+        before = gc.isenabled()
+        with pages._uncollected():
+            assert not gc.isenabled()
+        assert gc.isenabled() == before
 
 
 def test_names_of_files_are_unlike_and_stay_in_the_folder():

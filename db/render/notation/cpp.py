@@ -199,7 +199,8 @@ def _literal(values: Array, names: Sequence[str]) -> str:
 
 def _function(kind: str, name: str, parameters: Sequence[str], lines: Mapping[str, str], result: str) -> str:
     body = "".join(f"    const int {variable} = {text};\n" for variable, text in lines.items())
-    used = {parameter for parameter in parameters if re.search(rf"\b{parameter}\b", body + result)}
+    code = "".join((body + result).split('"')[::2])  # without the text of literals, which is long
+    used = {parameter for parameter in parameters if re.search(rf"\b{parameter}\b", code)}
     listed = ", ".join(f"int {parameter}" if parameter in used else f"int /*{parameter}*/" for parameter in parameters)
     block = f"\n{body}    return {result};\n  " if body else f" return {result}; "
     return f"  static LANEMAP_FUNCTION {kind} {name}({listed}) {{{block}}}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import starmap
+from itertools import chain, starmap
 from operator import sub
 from typing import NamedTuple, TypeVar
 
@@ -58,9 +58,7 @@ def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Elements, i
     for element in unpacked(packed):
         _, _, _, row, first, last, computation = element
         if 0 <= row < rows and first >= 0 and last < cols:
-            line = tables[computation][row]
-            line[first].append(element)
-            for cell in line[first + 1 : last + 1]:
+            for cell in tables[computation][row][first : last + 1]:
                 cell.append(element)
         else:
             outside[computation] += 1
@@ -184,17 +182,15 @@ def repeat(tables: Sequence[Elements], lanes: int = 1, least: int = 1) -> tuple[
 
 def _shift(table: Elements, step: int, lanes: int) -> Shift | None:
     """The one shift from every element to that in its place so many lines further on."""
-    shift: Element | None = None
+    shift: list[int] = []
     for line, further in zip(table, table[step:], strict=False):
-        for cell, repeated in zip(line, further, strict=True):
-            if len(cell) != len(repeated):
-                return None
-            for element, its in zip(cell, repeated, strict=True):
-                by = tuple(map(sub, its, element))
-                shift = shift or by
-                if by != shift:
-                    return None
-    if shift is None:
+        if [*map(len, line)] != [*map(len, further)]:
+            return None
+        elements = [*chain.from_iterable(line)]
+        by = [*map(sub, chain.from_iterable(chain.from_iterable(further)), chain.from_iterable(elements))]
+        if elements and by != (shift := shift or by[: len(elements[0])]) * len(elements):
+            return None
+    if not shift:
         return None
     lane, reg, slot, row, col, last, *_ = shift
     return (lane, reg, slot, row, col) if lane % lanes == 0 and col == last else None
