@@ -64,7 +64,7 @@ def part(elements: bytes, registers: int, cols: int) -> bytes:
     """Of packed elements those in registers and columns below these."""
     if "numpy" in sys.modules:  # a look-up does not import it, for which one part takes a few milliseconds
         table = _array(elements)
-        return table[(table["reg"] < registers) & (table["col"] < cols)].tobytes()
+        return chosen(table, (table["reg"] < registers) & (table["col"] < cols)).tobytes()
     numbers = memoryview(elements).cast("h")
     _, reg, _, _, col, *_ = (numbers[at :: len(Element._fields)] for at in range(len(Element._fields)))
     held = map(and_, map(registers.__gt__, reg), map(cols.__gt__, col))
@@ -83,6 +83,11 @@ def _array(elements: bytes) -> Array:
     import numpy as np
 
     return np.frombuffer(elements, element_type())
+
+
+def chosen(table: Array, which: Array) -> Array:
+    """The elements at indices, or where a mask is true: numpy takes them as bytes in a tenth of the time."""
+    return table.view(f"V{table.itemsize}")[which].view(table.dtype)
 
 
 class Packed:
@@ -548,7 +553,7 @@ def elements(columns: Mapping[str, Array], slots: int = 0) -> Array:
             raise LanemapError(f"{name} {outside[0]} is outside -{_LARGEST}..{_LARGEST}")
         table[name] = values
     numbers = place_numbers(table)
-    return table if (np.diff(numbers) >= 0).all() else table[np.argsort(numbers, kind="stable")]
+    return table if (np.diff(numbers) >= 0).all() else chosen(table, np.argsort(numbers, kind="stable"))
 
 
 def place_numbers(table: Array) -> Array:

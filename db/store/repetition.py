@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..layout.fragment import chosen
+
 #: How often the rows of a layout are taken at most. The table ``repetition`` has as many numbers.
 MOST = 32
 
@@ -23,7 +25,7 @@ class Extent(NamedTuple):
 
     def within(self, table: Any) -> Any:
         """The elements of a table that are stored."""
-        return table[(table["reg"] < self.registers) & (table["col"] < self.cols)]
+        return chosen(table, (table["reg"] < self.registers) & (table["col"] < self.cols))
 
     def part(self, table: Any) -> "Extent | None":
         """That of a table which is a part of the one that has this extent; None if it ends within a repetition."""
@@ -70,7 +72,7 @@ def lenders(tables: Mapping[str, Any], families: Mapping[str, str]) -> dict[str,
             shared[digest] = lender
             continue
         # Either is the same in a part, whose columns are fewer, or whose registers are.
-        alike = [table[table[name] == 0].tobytes() for name in ("col", "reg")]
+        alike = [chosen(table, table[name] == 0).tobytes() for name in ("col", "reg")]
         found = filter(holds, dict.fromkeys(chain.from_iterable(largest[begin] for begin in alike)))
         if (larger := next(found, None)) is not None:
             shared[digest] = larger
@@ -101,7 +103,7 @@ def _period(table: Any) -> Extent:
         moved["reg"] -= number * extent.registers
         for name in ("col", "col_last"):
             moved[name] -= number * extent.cols
-        repetitions = moved[np.argsort(number, kind="stable")].reshape(times, -1)
+        repetitions = chosen(moved, np.argsort(number, kind="stable")).reshape(times, -1)
         if (repetitions == repetitions[0]).all():
             return extent
     return whole

@@ -67,7 +67,7 @@ from ...db.isa.instructions import (
     tile,
 )
 from ...db.layout.formula import evaluate_at, parse, value_at
-from ...db.layout.fragment import IMPOSSIBLE, Citation, Fragment, Packed, Source, elements, merge, packed
+from ...db.layout.fragment import IMPOSSIBLE, Citation, Fragment, Packed, Source, chosen, elements, merge, packed
 from ...db.layout.shared import shared, stated, tabled
 from ...db.lookup import documents, in_order
 from ...db.store.files import folder_atomically
@@ -371,7 +371,7 @@ def _first(cells: Packed | None, key: Key) -> Packed | None:
 def _columns(cells: Packed, count: int) -> Packed:
     """The elements of the first columns."""
     inside = cells.array["col"] < count
-    return cells if inside.all() else packed(cells.array[inside].tobytes())
+    return cells if inside.all() else packed(chosen(cells.array, inside).tobytes())
 
 
 @lru_cache(1 << 9)
