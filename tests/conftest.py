@@ -316,7 +316,11 @@ def replay():
 
         def answers(tasks, package, path, python):
             assert recorded["package"] == package
-            return recorded["version"], [recorded["answers"][mappings.called(task)] for task in tasks]
+            kernel = {"error": "kernels are not recorded"}
+            known = recorded["answers"]
+            return recorded["version"], [
+                kernel if task["form"] == "kernel" else known[mappings.called(task)] for task in tasks
+            ]
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(mappings, "answers", answers)

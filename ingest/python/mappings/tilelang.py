@@ -1,4 +1,4 @@
-"""TileLang's fragments: those of its emitters, and the tiles of the four products of m8n8k4, cut into products."""
+"""TileLang's fragments: those of its emitters, and the tiles of four products of m8n8k4, cut into one; and kernels."""
 
 from contextlib import suppress
 from importlib import import_module
@@ -161,3 +161,41 @@ def _within(axes, lane, cell):
     column = at.get("n", 0) - pair // 2 * 4
     at["n"] = column // 8 * 4 + column % 8 if column % 8 < 4 else -1
     return [at[axis] for axis in axes]
+
+
+def kernel(target, dtype, shape, threads, held="", policy="Square"):
+    """A product A x B of one block, B as (n, k), as its compiler and nvcc make it. A or B may come from a fragment."""
+    import tilelang.language as tl
+    from tilelang import lower, tvm
+    from tilelang.contrib.nvcc import compile_cuda
+    from tilelang.env import CUTLASS_INCLUDE_DIR, TILELANG_TEMPLATE_PATH
+
+    m, n, k = shape
+    total = "int32" if dtype.startswith("int") else "float32"
+
+    @tl.prim_func
+    def main(a: tl.Tensor((m, k), dtype), b: tl.Tensor((n, k), dtype), c: tl.Tensor((m, n), total)):
+        with tl.Kernel(1, threads=threads):
+            a_shared, b_shared = tl.alloc_shared((m, k), dtype), tl.alloc_shared((n, k), dtype)
+            a_held, b_held = tl.alloc_fragment((m, k), dtype), tl.alloc_fragment((n, k), dtype)
+            c_held = tl.alloc_fragment((m, n), total)
+            tl.clear(c_held)
+            tl.copy(a, a_shared)
+            tl.copy(b, b_shared)
+            if held == "A":
+                tl.copy(a_shared, a_held)
+            if held == "B":
+                tl.copy(b_shared, b_held)
+            left, right = a_held if held == "A" else a_shared, b_held if held == "B" else b_shared
+            tl.gemm(left, right, c_held, transpose_B=True, policy=getattr(tl.GemmWarpPolicy, policy))
+            tl.copy(c_held, c)
+
+    settings = {"tl.disable_tma_lower": True, "tl.disable_warp_specialized": True}
+    with tvm.target.Target({"kind": "cuda", "arch": target}) as of, tvm.transform.PassContext(config=settings):
+        made = lower(main, target=of)
+    (function,) = made.device_mod.functions.values()
+    include = [f"-I{TILELANG_TEMPLATE_PATH}", f"-I{CUTLASS_INCLUDE_DIR}"]
+    options = ["-std=c++17", "-DENABLE_BF16", *include]
+    text = compile_cuda(made.kernel_source, target_format="ptx", arch=[f"-arch={target}"], options=options)
+    shared = int(function.attrs["dyn_shared_memory_buf"]) if "dyn_shared_memory_buf" in function.attrs else 0
+    return {"ptx": bytes(text).decode(), "block": threads, "shared": shared}

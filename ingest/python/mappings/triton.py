@@ -1,7 +1,10 @@
-"""Triton's layouts of tensor-core operands as bases, which it computes without a GPU."""
+"""Triton's layouts of tensor-core operands as bases, and products as kernels: it makes both without a GPU."""
 
+import triton
 from triton import language
 from triton._C import libtriton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 from triton.experimental.gluon import language as gluon
 from triton.experimental.gluon.language.nvidia import blackwell
 
@@ -36,3 +39,21 @@ def shared(shape, swizzle, bits, transposed=False):
         cells += [(down ^ row, along ^ column) for down, along in cells]
     offsets = {cell: offset for offset, cell in enumerate(cells)}
     return lambda row, column: offsets[row, column]
+
+
+@triton.jit
+def _product(a, b, c, m: language.constexpr, n: language.constexpr, k: language.constexpr):
+    rows, columns, depth = language.arange(0, m), language.arange(0, n), language.arange(0, k)
+    left = language.load(a + rows[:, None] * k + depth[None, :])
+    right = language.load(b + depth[:, None] * n + columns[None, :])
+    kind: language.constexpr = language.int32 if left.dtype == language.int8 else language.float32
+    language.store(c + rows[:, None] * n + columns[None, :], language.dot(left, right, out_dtype=kind))
+
+
+def product(capability, type_, shape, warps=4):
+    """What Triton compiles for a product of one block, with the shared memory that it takes."""
+    total = "i32" if type_ == "i8" else "fp32"
+    signature = {"a": f"*{type_}", "b": f"*{type_}", "c": f"*{total}", **dict.fromkeys("mnk", "constexpr")}
+    source = ASTSource(_product, signature=signature, constexprs={(3 + at,): size for at, size in enumerate(shape)})
+    made = triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": warps})
+    return {"ptx": made.asm["ptx"], "block": 32 * warps, "shared": made.metadata.shared}

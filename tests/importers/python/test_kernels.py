@@ -12,6 +12,8 @@ from lanemap import LanemapError
 from lanemap.ingest.python import load
 
 from ...machine.kernels import PRODUCT
+from ...modes import LONG
+from ...wild.run import environment
 
 EXCHANGED = PRODUCT.replace("{%a0, %a1, %a2, %a3}", "{%a0, %a2, %a1, %a3}")
 LIBRARY = f"""
@@ -107,6 +109,47 @@ def test_without_a_database_it_is_not_run(imported, tmp_path):
     imported(entry("gemm"))
     with pytest.raises(LanemapError, match="import the mapping into a database"):
         load(str(tmp_path / "kernels.toml"))
+
+
+@pytest.fixture(scope="module")
+def traced(built, tmp_path_factory):
+    """A function that gives a database with what a shipped mapping makes of its library, and what is left out."""
+
+    def traced(name, python=None):
+        path = shutil.copy2(built, tmp_path_factory.mktemp(name) / "own.db")
+        database = lanemap.open(path)
+        return database, database.import_layouts("python", name, python=python)
+
+    return traced
+
+
+@pytest.mark.slow
+def test_kernels_of_triton_are_right(traced):
+    pytest.importorskip("triton.backends.nvidia", reason="needs lanemap[test-toolchains]")
+    database, imports = traced("triton")
+    with database:
+        (found,) = (each.source for each in imports if each.source.name.endswith(":kernels"))
+        assert imports[0].skipped == []
+        assert "disagreements" not in found.provenance
+        assert {fragment.role for fragment in found.fragments} == {"A", "B", "C", "D"}
+        assert len({fragment.key for fragment in found.fragments if fragment.role == "A"}) == 5
+        assert database.diff(found.name).exit_code == 0
+
+
+@pytest.mark.skipif(not LONG, reason="TileLang has an environment of its own")
+@pytest.mark.slow
+def test_kernels_of_tilelang_are_right_but_for_its_defects(traced):
+    database, imports = traced("tilelang", environment("tilelang"))
+    with database:
+        found = {each.source.name.partition(":")[2]: each.source for each in imports}
+        assert "disagreements" not in found["kernels"].provenance
+        assert database.diff(found["kernels"].name).exit_code == 0
+        said = " ".join(found["kernels, int4 of a fragment"].provenance["disagreements"])
+        assert "held='A'): A of mma 1 (mma_sm80.hpp:" in said
+        assert "registers 1 and 2 are exchanged" in said
+        assert "held='B'): C: 124 of 256 elements are wrong" in said
+        (said,) = found["kernels, A of two warpgroups"].provenance["disagreements"]
+        assert "C: 8046 of 16384 elements are wrong" in said
 
 
 def test_triton_lowers_the_one_of_the_guide(imported, tmp_path):
