@@ -1,7 +1,7 @@
 """The API: what ``Database`` answers. The parameters of a route are the arguments of the method of its name."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from enum import StrEnum
 from hmac import compare_digest
@@ -29,6 +29,7 @@ from . import work
 from .work import Current, Opened, Working
 
 Form = TypeVar("Form", bound=StrEnum)
+T = TypeVar("T")
 
 ReportForm = StrEnum("ReportForm", {name.upper(): name for name in map(str, (*Report, *Format))})  # type: ignore[misc]
 ExportForm = StrEnum("ExportForm", {name.upper(): name for name in FileFormat if name != "dataset"})  # type: ignore[misc]
@@ -276,7 +277,7 @@ async def check(
     against: Annotated[list[str] | None, Query(description="Compare only with these sources.")] = None,
 ) -> Response:
     """The structure of every source, and what documents, imports and captures say of each other."""
-    return _report(await working(work.check, form, against or []), form)
+    return await _report(working, form, work.check, against or [])
 
 
 @explained
@@ -306,7 +307,7 @@ async def diff(
     right: Annotated[str, Query(description="The other one, or best: the best evidence of each.")] = DEFAULT_SOURCE,
 ) -> Response:
     """Two sources compared, fragment by fragment. In JSON ``exit_code`` is what ``lanemap diff`` exits with."""
-    return _report(await working(work.diff, form, left, right, only), form)
+    return await _report(working, form, work.diff, left, right, only)
 
 
 _BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
@@ -321,7 +322,7 @@ async def diff_file(
 ) -> Response:
     """A file compared with a source: a capture, or a CSV, Parquet or Arrow table, as the body. It is not kept."""
     async with working.received() as file:
-        return _report(await working(work.diff_file, form, file, against, only), form)
+        return await _report(working, form, work.diff_file, file, against, only)
 
 
 class _Arguments(BaseModel):
@@ -371,7 +372,8 @@ async def trace(working: Working, form: TraceFormat, asked: TraceRequest) -> Res
     """A kernel on simulated threads: PTX as text. In JSON ``exit_code`` is what ``lanemap trace`` exits with."""
     if too_large := work.too_large(asked.kernel):
         raise HTTPException(413, too_large)
-    return _report(await working(work.trace, form, **asked.model_dump()), form)
+    report = await working(work.trace, form, **asked.model_dump())
+    return Response(report, media_type=_MEDIA_TYPES[form], headers=_saved(form))
 
 
 @router.get("/export/{format}", responses={200: {"description": "A file"}})
@@ -386,15 +388,12 @@ async def export(
 ) -> Response:
     """Layouts as a table, or in another toolchain's notation. Lanemap-Refused says what that cannot express."""
     query = OperandQuery(shape, type, role, **which)
-    with ExitStack() as stack:
-        file = Path(stack.enter_context(TemporaryDirectory()), "export")
-        refused = await working(work.export, format, query, file)
-        until_sent = stack.pop_all()
+    refused, file, sent = await _written(lambda file: working(work.export, format, query, file))
     media = _MEDIA_TYPES.get(format)
     reasons = "; ".join(refused)[:4000].encode("ascii", "replace").decode()
     headers = {"Lanemap-Refused": reasons} if reasons else None
     name = media and f"lanemap.{format}"
-    return FileResponse(file, 200, headers, media or "text/plain", BackgroundTask(until_sent.close), name)
+    return FileResponse(file, 200, headers, media or "text/plain", sent, name)
 
 
 @router.post("/captures", status_code=201, openapi_extra=_BODY)
@@ -426,7 +425,19 @@ def _rows(rows: Rows, form: Format) -> Response:
     return Response(encoded(rows, form), media_type=ROWS[form])
 
 
-def _report(report: str | bytes, form: ReportForm | Report) -> Response:
-    """A report. That in HTML has its own style, which no page of this server may have: it is to be saved."""
-    headers: Mapping[str, Any] = {"Content-Disposition": 'attachment; filename="lanemap.html"'}
-    return Response(report, media_type=_MEDIA_TYPES[form], headers=headers if form == "html" else None)
+async def _written(write: Callable[[Path], Awaitable[T]]) -> tuple[T, Path, BackgroundTask]:
+    """What writes a file gives, the file, which may be large, and what removes it once it is sent."""
+    with ExitStack() as stack:
+        file = Path(stack.enter_context(TemporaryDirectory()), "answer")
+        return await write(file), file, BackgroundTask(stack.pop_all().close)
+
+
+async def _report(working: work.Work, form: ReportForm, function: Callable[..., str | bytes], *args: Any) -> Response:
+    """What a function of ``work`` reports."""
+    _, file, sent = await _written(lambda file: working(work.into, file, function, form, *args))
+    return FileResponse(file, 200, _saved(form), _MEDIA_TYPES[form], sent)
+
+
+def _saved(form: ReportForm | Report) -> Mapping[str, str] | None:
+    """A report in HTML has its own style, which no page of this server may have: it is to be saved."""
+    return {"Content-Disposition": 'attachment; filename="lanemap.html"'} if form == "html" else None

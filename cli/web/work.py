@@ -228,6 +228,12 @@ def diff(database: Database, form: str, left: str, right: str, which: Mapping[st
     return _report(database.diff(database.source(left), _right(database, right), **which), form)
 
 
+def into(database: Database, file: Path, report: Callable[..., str | bytes], *args: Any) -> None:
+    """Write what one of these functions reports to a file, which may be larger than an answer."""
+    answer = report(database, *args)
+    file.write_bytes(answer if isinstance(answer, bytes) else answer.encode())
+
+
 def diff_file(database: Database, form: str, file: Path, against: str, which: Mapping[str, Any]) -> str | bytes:
     """The same of a file and a source."""
     with chdir(file.parent):  # so that nothing said of it names the folder

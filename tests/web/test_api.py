@@ -14,6 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings, strategies
 
 import lanemap
+from lanemap.cli.web import work
 from lanemap.cli.web.app import keep_answers
 from lanemap.cli.web.work import MADE
 from lanemap.db.layout.fragment import Source
@@ -312,6 +313,24 @@ def test_a_file_is_compared_and_not_kept(client, database, refused):
     ]
     assert answer.json()["comparisons"][0]["left"] == "upload"
     assert client.get("/api/sources").json() == json.loads(database.sources().to_json(orient="records"))
+
+
+@pytest.mark.slow
+def test_a_report_may_be_larger_than_an_answer(small, monkeypatch, refused):
+    async def here(function, *args, **_):
+        return await anyio.to_thread.run_sync(function, *args)
+
+    monkeypatch.setattr(work.to_process, "run_sync", here)
+    monkeypatch.setattr(work, "_limit_memory", lambda: None)
+    monkeypatch.setattr(work, "LARGEST_ANSWER", 100)
+    with lanemap.open(small) as database, asking(database) as client:
+        for path in ("/api/check", "/api/diff?left=ours", "/api/check?format=csv"):
+            answer = client.get(path)
+            assert (answer.status_code, len(answer.content) > 100) == (200, True), answer.text[:200]
+            assert int(answer.headers["content-length"]) == len(answer.content)
+        assert client.get("/api/check").json() == json.loads(database.check().report("json"))
+        assert client.post("/api/diff", content=client.get("/api/export/csv?source=ours").content).json()["agree"]
+        refused(client.get("/api/sql?query=SELECT+*+FROM+layout"), 400, "the answer has more than")
 
 
 def test_a_file_that_claims_a_tile_is_compared_with_it(client, refused):
