@@ -13,6 +13,9 @@ from anyio import CancelScope
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ... import LanemapError
+from .work import State
+
 if sys.platform != "win32":
     import resource  # now, because there may be no descriptor for it when it is needed
 
@@ -34,6 +37,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, proxies: Collection[str] = ()) -> None:
         """Serve ``app``. ``proxies`` are the addresses that may say for whom they ask."""
         self._requests: Mapping[CancelScope, bool] = app.state.requests
+        self._state: State = app.state.lanemap
         self._silent = 0.0
         config = uvicorn.Config(
             app,
@@ -50,6 +54,12 @@ class Server(uvicorn.Server):
         """See ``uvicorn``."""
         asyncio.get_running_loop().set_exception_handler(self._say)
         await super().startup([_Listening(socket_, self.config.forwarded_allow_ips or ()) for socket_ in sockets or ()])
+        self._surveying = asyncio.ensure_future(self._survey())
+
+    async def _survey(self) -> None:
+        """Look through the database before the first page needs it, which would take seconds."""
+        with suppress(LanemapError):  # that page will say why not
+            await self._state.survey()
 
     def _say(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Say in a line that there are no descriptors for more connections. asyncio tries again after a second."""

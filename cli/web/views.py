@@ -170,7 +170,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
     if accumulator is not None and accumulator not in accumulators:
         raise LanemapError(f"no accumulator {accumulator} for {named}: there is {', '.join(accumulators) or 'none'}")
     met = _meeting(survey := at.survey, named, chosen, lane)
-    said = survey.said(named)
+    said, static = survey.said(named), at.links.static
 
     def alike_in_all(key: Key) -> tuple[object, ...]:
         fragment = survey.shown(key)
@@ -182,7 +182,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "sources": [name for name in survey.sources if any(name in its for its in said.values())],
         "verdicts": {each.verdict for its in said.values() for each in its.values()},
         "operands": grouped(said, alike_in_all).values(),
-        "narrower": [each.shape for each, wide in survey.widest_product.items() if wide == named and at.links.static],
+        "narrower": [each.shape for each, wide in survey.widest_product.items() if wide == named] if static else [],
         "title": str(named),
         "product": named,
         "forms": [form for form in forms if form.d == chosen] or forms,

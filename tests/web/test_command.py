@@ -257,6 +257,23 @@ def test_a_page_that_takes_longer_than_the_grace_is_told_to_come_again(small, ca
 
 
 @pytest.mark.slow
+def test_a_database_is_looked_through_before_a_page_is_asked_for(small):
+    with (
+        lanemap.open(small) as database,
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        ThreadPoolExecutor(1) as one,
+    ):
+        server = Server(app := create_app(database))
+        running = one.submit(server.run, [listening])
+        by = time.monotonic() + 60
+        while Database.survey not in app.state.lanemap._known and time.monotonic() < by:
+            time.sleep(0.01)
+        server.should_exit = True
+        running.result()
+    assert Database.survey in app.state.lanemap._known
+
+
+@pytest.mark.slow
 def test_a_full_temporary_folder_is_said_in_a_line(start):
     """A limit of the size of files stands for it."""
     process, address = start()

@@ -14,9 +14,9 @@ import pytest
 
 import lanemap
 from lanemap.cli.web import guide, render
-from lanemap.cli.web.links import look_up, page_of
-from lanemap.cli.web.render import environment
-from lanemap.cli.web.views import _feeds, _notations, _recipes
+from lanemap.cli.web.links import look_up, page, page_of, site_links
+from lanemap.cli.web.render import environment, server_links
+from lanemap.cli.web.views import Context, _feeds, _notations, _recipes, instruction
 from lanemap.db.compare.survey import Known, Product, survey
 from lanemap.db.errors import LanemapError
 from lanemap.db.flow.recipe import MAJORS
@@ -852,3 +852,13 @@ def test_pages_of_tensor_memory_say_what_rows_count_from_and_its_moves_are_found
     assert "own 32 lanes" not in reader.get("/mma/m16n8k16/f16").text
     for name in ("stmatrix", "tcgen05.ld"):
         assert "<h1>0 found" not in reader.get("/search", params={"q": name, "target": "sm_100a"}).text
+
+
+def test_a_page_of_a_server_looks_for_no_wider_instruction(small):
+    """Only a folder of pages says what it leaves out, for which every element is read."""
+    with lanemap.open(small) as database:
+        known = database.survey()
+        named = next(iter(known.products))
+        for links, read in ((server_links(known), False), (site_links(known, page(), (), {}), True)):
+            instruction(Context(known, database, links, None), named)
+            assert ("widest_product" in vars(known)) == read
