@@ -25,7 +25,7 @@ from ..forms import BOXES
 from ..modes import LONG, examples
 from ..shared_memory import SPANS, box, memory
 
-BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
+BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
 
 
 @pytest.mark.slow
@@ -193,8 +193,8 @@ def test_an_example_that_puts_two_elements_in_one_place_has_an_erratum():
 
 
 def test_each_n_that_registers_have_has_an_operand_in_memory():
-    """Of b1 no table does: 256 bits are a column."""
-    for name, type_ in itertools.product(("wgmma", "wgmma.sp"), ("f16", "tf32", "e4m3", "s8")):
+    every = [*itertools.product(("wgmma", "wgmma.sp"), ("f16", "tf32", "e4m3", "s8")), ("wgmma", "b1")]
+    for name, type_ in every:
         shapes = {form.key("D").shape for form in forms(name, a=type_)}
         for role in "AB":
             keys = [key for key in catalogue.documented() if tile(key) and key[0] == name and key[2:4] == (type_, role)]

@@ -229,7 +229,7 @@ def _in_memory(fragment: Fragment, of: Tile | BoundingBox, name: str) -> str:
         raise RefusedError(f"{fragment}: its elements do not lie as its mode says")
     modes = [[digit._replace(weight=digit.weight // of.bits) for digit in axis] for axis in strides(of).axes]
     moved = swizzle(of.mode)
-    moved = moved._replace(first=moved.first - (of.bits // 8).bit_length() + 1)  # counted in elements
+    moved = moved._replace(first=(8 << moved.first).bit_length() - of.bits.bit_length())  # counted in elements
     return f"{_alias(f'{name}_linear', modes)}using {name} = ComposedLayout<{moved}, _0, {name}_linear>;\n"
 
 
