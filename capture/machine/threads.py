@@ -18,7 +18,19 @@ from .flights import Flights
 from .launch import Fault, Job, Unknown
 from .memory import LOCAL, SHARED, Memory, Spaces
 from .order import Order, Race
-from .ptx import Function, MemoryOperand, Module, Name, Number, Operand, SourceLine, Statement, Variable, bits_of
+from .ptx import (
+    Function,
+    MemoryOperand,
+    Module,
+    Name,
+    Number,
+    Operand,
+    SourceLine,
+    Statement,
+    Variable,
+    Vector,
+    bits_of,
+)
 from .values import UNSET, Register
 
 #: Static shared memory begins here: address 0 is none, and sm_90 keeps the first kilobyte.
@@ -138,6 +150,8 @@ class Threads:
         """The register of an operand; for an immediate, a variable or a special register one that is constant."""
         width = bits_of(type_)
         match operand:
+            case Vector((only,)):
+                return self.register(only, type_, function)
             case Name("_"):
                 return Register.unset(type_, self.threads)
             case Name(name):

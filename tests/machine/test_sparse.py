@@ -104,6 +104,14 @@ def test_a_product_with_block_scales_is_right(nvcc, database, defines, formula):
     assert " x SFA[0]" in wrong[1].details[0]
 
 
+def test_a_register_of_scales_may_stand_in_braces(nvcc, database):
+    """As CUTLASS writes it."""
+    text, count = re.subn(r"(%r\d+)(, \{%rs)", r"{\1}\2", nvcc("scaled", "sm_120a"))
+    assert count
+    found = scaled(database, text)
+    assert found.ok, found
+
+
 def test_scales_that_no_form_has_are_named(nvcc, database):
     text = re.sub(r"(mov\.b16 \t?%rs\d+, )2;", r"\g<1>7;", nvcc("scaled", "sm_120a"))
     assert "block scale: " in scaled(database, text).text()

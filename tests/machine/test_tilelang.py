@@ -18,6 +18,7 @@ USUAL |= {"policy": "Square", "transposed": "", "fragments": "", "metadata": Non
 BYTES, NIBBLES, HOPPER = {"types": ["int8", "int32"]}, {"types": ["int4", "int32"], "transposed": "B"}, "sm_90a"
 SMALL = {"m": 16, "n": 16, "threads": 32}
 SPARSE = {"m": 32, "n": 32, "threads": 32, "metadata": ["int16", 16]}
+SPARSE_GROUPS = {"target": HOPPER, "m": 128, "k": 128, "threads": 256, "metadata": ["uint8", 8]}
 TWO_GROUPS = {"target": HOPPER, "m": 256, "threads": 256, "policy": "FullRow", "transposed": "B"}
 
 #: By what is said, a part of a finding or nothing.
@@ -35,6 +36,7 @@ CASES = [
     (TWO_GROUPS, ""),
     (TWO_GROUPS | {"fragments": "A"}, "C[64][0] has the sum of C[128][0]"),
     (SPARSE, ""),
+    *[(SPARSE_GROUPS | {"policy": each}, "") for each in ("FullRow", "FullCol")],
     (SPARSE | {"types": ["float32", "float32"]}, ""),
     (SPARSE | {"types": ["float32", "float32"], "metadata": ["int8", 8]}, "metadata of other elements"),
 ]
