@@ -179,6 +179,7 @@ _COLOURS = "() => [...document.querySelectorAll('body, td, .chip')].map(each => 
         "/defects",
         "/guide/look-up",
         "/check",
+        *(pytest.param(path, marks=pytest.mark.slow) for path in ("/", "/trace", "/compare", "/mma/m16n8k64/e2m1")),
     ],
 )
 def test_paper_has_all_of_a_page_and_nothing_to_press(visit, path):
@@ -188,7 +189,13 @@ def test_paper_has_all_of_a_page_and_nothing_to_press(visit, path):
     tab.emulate_media(media="print", color_scheme="dark")
     assert tab.evaluate(_COLOURS) == light
     assert not tab.evaluate(_CUT)
-    assert not [node for node in tab.locator("nav, header, [data-say]").all() if node.is_visible()]
+    assert tab.locator("textarea").evaluate_all("all => all.every(each => each.scrollHeight <= each.clientHeight + 1)")
+    assert not [node for node in tab.locator("nav, header, [data-say], [data-drop]").all() if node.is_visible()]
+    assert not [node for node in tab.locator(":placeholder-shown").all() if node.is_visible()]
+    for node in tab.locator(".choose label:visible").all():  # without the dark ground of a screen
+        assert node.evaluate("each => getComputedStyle(each).color") == tab.evaluate(
+            "getComputedStyle(document.body).color"
+        )
     assert {button.get_attribute("aria-selected") for button in tab.locator("button:visible").all()} <= {"true"}
     for node in tab.locator("td[class*=lane], .chip").all()[:5]:
         assert node.evaluate("each => getComputedStyle(each).printColorAdjust") == "exact"
@@ -553,6 +560,8 @@ _SHOWN = [
     *("/trace", "/compare", "/check", "/defects", "/sources", "/fleet", "/sql?query=SELECT+1+AS+one", "/api"),
     *("/guide", "/guide/fuse", "/guide/query", "/search?q=m16n8k16", "/nonsense"),
     "site",
+    *("/tcgen05.mma/m128n256k16/f16/D", "/compare?left=ptx-isa-9.1&right=h200-sm_90a", "/search?q=m16n8k17"),
+    *("/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A&through=32B", "/chain?first=m16n8k16+f16+D"),
 ]
 #: Each in one width, and in the long mode in both.
 _IN_WIDTHS = [(1440 if at % 4 == 3 else 390, path) for at, path in enumerate(_SHOWN)]

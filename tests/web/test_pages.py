@@ -862,3 +862,7 @@ def test_a_page_of_a_server_looks_for_no_wider_instruction(small):
         for links, read in ((server_links(known), False), (site_links(known, page(), (), {}), True)):
             instruction(Context(known, database, links, None), named)
             assert ("widest_product" in vars(known)) == read
+
+
+def test_the_page_of_the_api_has_words_and_no_marks(client):
+    assert "`" not in client.get("/api").text
