@@ -22,7 +22,7 @@ from .isa.names import Query as Query
 from .isa.tiling import Tiling
 from .isa.types import plain, same_name, type_name
 from .isa.vendors import VENDORS, Vendor
-from .layout.fragment import IMPOSSIBLE, PLACE, Citation, Element, Fragment, Packed, Source
+from .layout.fragment import IMPOSSIBLE, PLACE, Citation, Element, Fragment, Source
 from .layout.tile import in_tile, of_threads, threads_at, tiled
 from .rows import Rows, Tabular
 from .store.integrity import SHAPES, seal, seals_of_shapes
@@ -355,7 +355,7 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
             members = grouped(named, itemgetter(0))
         digests = {record["mapping_id"]: record["digest"] for record in records}
         digests |= {number: digest for group in members.values() for _, _, number, digest in group}
-        packed = {number: digest and Packed(digest, number, elements) for number, digest in digests.items()}
+        packed = {number: digest and reader.elements(number, digest) for number, digest in digests.items()}
         whole = {
             record["id"]: Fragment(
                 **{name: record[name] for name in _OWN},
@@ -366,9 +366,6 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
             for record in records
         }
         return {number: one.member(shape) if shape and shape in one.members else one for number, one in whole.items()}
-
-    def elements(mapping: int) -> bytes:
-        return reader.packed([mapping])[mapping]
 
     return reader.kept(("fragments", printable), read)
 

@@ -16,7 +16,7 @@ from sys import getsizeof
 from typing import Any, TypeVar
 
 from ..errors import DamagedError, LanemapError
-from ..layout.fragment import Citation, part
+from ..layout.fragment import Citation, Packed, part
 from ..rows import Rows
 from .integrity import TABLES as TABLES_SEALED
 from .integrity import problems, seal_of_table
@@ -66,6 +66,7 @@ class Reader(ABC):
         self._closed = False
         self._unique = object()
         self._kept: tuple[object, dict[Hashable, Any]] = None, {}
+        self._elements: dict[str, Packed] = {}
         self._give_back(self._begin())
 
     @contextmanager
@@ -134,6 +135,15 @@ class Reader(ABC):
     def privilege(self) -> str | None:
         """Why a user's query could read more than what Lanemap wrote; None if it could not."""
         return None
+
+    def elements(self, mapping: int, digest: str) -> Packed:
+        """The elements of a mapping, which are read on demand, and from then on kept, whatever is written."""
+        held = self._elements.get(digest)
+        if held is None or (held.mapping != mapping and "data" not in vars(held)):
+            if len(self._elements) > _MOST_KEPT:
+                self._elements = {}
+            held = self._elements[digest] = Packed(digest, mapping, lambda number: self.packed([number])[number])
+        return held
 
     def packed(self, mappings: Collection[int]) -> dict[int, bytes]:
         """The packed elements of mappings, by number, each checked against its digest.

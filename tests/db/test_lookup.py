@@ -1,6 +1,7 @@
 """Look-ups: what is found where it is not what was asked to the letter, and what is said where nothing is."""
 
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -420,3 +421,30 @@ def test_a_layout_that_cannot_be_is_said_to_be_so(database):
     impossible = replace(database.fragment("m16n8k16", "f16", "A"), elements=None, status=IMPOSSIBLE)
     with pytest.raises(LanemapError, match="impossible.*, as it puts two elements in one place: ask"):
         lookup.with_rows(database.reader, [impossible])
+
+
+def test_elements_are_in_memory_once_whatever_is_written_meanwhile(built, tmp_path):
+    """And those that were not read are read from where they are by then, not from where they were."""
+    (first, *_) = (one for one in recorded().fragments if one.key[1:4] == ("m8n8k128", "b1", "A"))
+
+    def turned(name, axis):
+        elements = first.elements.copy()
+        elements[axis] = elements[axis][::-1]
+        return Source(name, "import", name, [replace(first, elements=elements)])
+
+    def stored(name):
+        found = database.operand(Query(*first.key[1:4], source=name))[0]
+        return vars(found)["_stored"]
+
+    other = shutil.copy2(built, tmp_path / "other.db")
+    with lanemap.open(other) as database:
+        database.add([turned("theirs", "col")])
+        database.add([turned("mine", "row")])
+    with lanemap.open(shutil.copy2(built, tmp_path / "own.db")) as database:
+        held = stored(CAPTURE).data
+        database.add([turned("mine", "row")])
+        assert stored(CAPTURE).data is held
+        unread = stored("mine")
+        other.replace(tmp_path / "own.db")
+        assert stored("mine").mapping != unread.mapping
+        assert (stored("mine").array == turned("mine", "row").fragments[0].elements).all()

@@ -46,6 +46,12 @@ def client(database):
         yield client
 
 
+@pytest.fixture(scope="session")
+def known(database):
+    """What is known of the built database."""
+    return database.survey()
+
+
 @pytest.fixture
 def own_client(own):
     """Asks a server on a database of one's own, which takes captures."""

@@ -127,10 +127,10 @@ _MEET = """() => [...(document.querySelector(".meeting")?.children ?? [])].map(e
 
 
 @pytest.mark.parametrize(("width", "media"), [(1440, "screen"), (794, "print")])
-def test_operands_that_meet_are_seen_together(visit, address, database, width, media):
+def test_operands_that_meet_are_seen_together(visit, address, known, width, media):
     """Those of the last product of each instruction, in the long mode of all; A left of D, B above it."""
     by_name = {}
-    for product in database.survey().products:
+    for product in known.products:
         by_name.setdefault(product.instruction, []).append(product)
     tab = visit("/sources", viewport={"width": width, "height": 900})
     tab.emulate_media(media=media)
@@ -393,9 +393,9 @@ def test_the_first_page_answers_pointing_before_any_list(visit, database):
     assert picture["y"] + picture["height"] < 900
 
 
-def test_alike_forms_of_wmma_are_one_entry_that_opens(visit, database):
+def test_alike_forms_of_wmma_are_one_entry_that_opens(visit, known):
     """Without scripts, too."""
-    products = [product for product in database.survey().products if product.instruction == "wmma"]
+    products = [product for product in known.products if product.instruction == "wmma"]
     tab = visit("/", java_script_enabled=False)
     entry = tab.locator("details", has_text=f"{len(products)} shapes and types, all")
     links = entry.locator("a")

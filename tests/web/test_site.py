@@ -55,9 +55,8 @@ def test_every_link_of_the_site_resolves(site):
 
 
 @pytest.mark.slow
-def test_operands_that_differ_in_width_share_the_page_of_the_widest(database):
+def test_operands_that_differ_in_width_share_the_page_of_the_widest(known):
     """Which has all their elements in the same places, by brute force."""
-    known = database.survey()
     same = pages._same(known)
     assert len(known.widest) > 400
     for key, wide in [*known.widest.items()][::20]:
@@ -74,9 +73,8 @@ def test_operands_that_differ_in_width_share_the_page_of_the_widest(database):
     assert not {*same.values()} & {*same}
 
 
-def test_operands_of_several_types_share_a_page_that_says_the_same_of_them(database):
+def test_operands_of_several_types_share_a_page_that_says_the_same_of_them(known):
     """The page of each by itself, as a server has it, says what the other does but for names."""
-    known = database.survey()
     same = pages._same(known)
     pairs = [(key, by) for key, by in known.represented.items() if key.type != by.type and key not in known.widest]
     assert len({key.instruction for key, _ in pairs}) > 2
@@ -94,8 +92,7 @@ def test_operands_of_several_types_share_a_page_that_says_the_same_of_them(datab
         assert same[page_of(known, key)] == page_of(known, by)
 
 
-def test_a_page_names_what_shares_it(database):
-    known = database.survey()
+def test_a_page_names_what_shares_it(database, known):
     wide = Key("wgmma", "m64n256k16", "f32", "D")
     shapes = sorted((key.shape for key, by in known.widest.items() if by == wide), key=naturally)
     assert len(shapes) > 3
@@ -111,8 +108,8 @@ def test_a_page_names_what_shares_it(database):
         assert re.findall(r'<p class="remark">(The (?:same|first).*)</p>', shown) == said
 
 
-def test_the_command_of_a_page_selects_its_operand_alone(database):
-    of_kind = {key._replace(shape="", type=""): key for key in database.survey().fragments}
+def test_the_command_of_a_page_selects_its_operand_alone(database, known):
+    of_kind = {key._replace(shape="", type=""): key for key in known.fragments}
     for key in of_kind.values():
         words = shlex.split(selection(key, "all"))
         asked = dict(zip([word.removeprefix("--") for word in words[::2]], words[1::2], strict=True))
@@ -142,8 +139,7 @@ def test_what_lies_elsewhere_is_no_first_part_of_another(database):
 
 
 @pytest.mark.slow
-def test_products_that_share_a_page_differ_in_their_width_alone(database):
-    known = database.survey()
+def test_products_that_share_a_page_differ_in_their_width_alone(known):
     assert known.widest_product
     for product, wide in known.widest_product.items():
         assert (wide.instruction, wide.type) == (product.instruction, product.type)

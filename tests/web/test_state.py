@@ -153,7 +153,7 @@ def test_what_two_make_at_once_counts_once(made):
         together.wait(30)
         return make(1 << 20)
 
-    for key in range(100):
+    for key in range(40):
         both = [threading.Thread(target=remembered, args=(slow, key)) for _ in range(2)]
         for thread in both:
             thread.start()

@@ -114,6 +114,7 @@ def agrees(mine, said):
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_claim_is_true_but_for_these(replayed, known, name):
     wrong = {
