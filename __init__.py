@@ -91,10 +91,11 @@ if TYPE_CHECKING:
     from .db.flow.terms import Terms
     from .db.flow.through import Through
     from .db.isa.forms import Form
+    from .db.isa.instructions import ROLES
     from .db.render.notation import NOTATIONS, Export
     from .db.render.picture.formats import Picture
     from .ingest.document import Reading
-    from .ingest.importing import Imported
+    from .ingest.importing import IMPORTERS, Imported, adding
 
 __all__ = [
     *(
@@ -138,7 +139,7 @@ __all__ = [
         "Terms",
         "Through",
     ),
-    *("Tiles", "Tiling", "Trace"),
+    *("ROLES", "Tiles", "Tiling", "Trace"),
     *("UnavailableError", "Where", "Which", "Written", "__version__"),
     *("forms", "measure", "open", "read_file", "shipped_captures", "shipped_mappings", "shipped_names"),
     *("trace", "write_capture", "write_kernels"),
@@ -170,10 +171,11 @@ _OFFERED = {
     ".db.flow.terms": ("Terms",),
     ".db.flow.through": ("Through",),
     ".db.isa.forms": ("Form",),
+    ".db.isa.instructions": ("ROLES",),
     ".db.render.notation": ("NOTATIONS", "Export"),
     ".db.render.picture.formats": ("Picture",),
     ".ingest.document": ("Reading",),
-    ".ingest.importing": ("Imported",),
+    ".ingest.importing": ("IMPORTERS", "Imported", "adding"),
 }
 _MODULES = {name: module for module, names in _OFFERED.items() for name in names}
 
@@ -631,6 +633,20 @@ class Database:
         plain = replace(chain(end, taken, transposed=transpose), movmatrix=(movable, moves), remarks=remarks)
         return (relabelled(plain) if relabel else None) or plain
 
+    def move(self, fragment: Fragment, major: str) -> Recipe:
+        """How ldmatrix loads a fragment in hand from a tile in shared memory of this major, or stmatrix stores a D.
+
+        >>> db.move(db.fragment("m16n8k16", "f16", "A"), "row").verdict
+        'A of mma m16n8k16 f16 from a row-major tile of 16 rows of 32 bytes'
+
+        By its name, of several and with a pitch see ``chain``.
+        """
+        from .db.flow.recipe import pairs, recipe
+
+        name = "stmatrix" if fragment.role == "D" else "ldmatrix"
+        query = Query(role="r", instruction=name, source=DEFAULT_SOURCE)
+        return recipe(pairs(self.reader, query), fragment, major)
+
     def _through(self, first: Query, second: Query, mode: str, transposed: bool) -> Through:
         from .db.flow.recipe import pairs
         from .db.flow.through import end, through
@@ -702,12 +718,9 @@ class Database:
         each of ``masks``. ``warps`` are those that share a row, which only shared memory brings together. Where no
         masks do it, ``reason`` says why; ``rows()`` and ``frame()`` say who holds what in any case.
         """
-        from .db.flow.reduction import ALONG, reduction
-
         fragments = self.operand(operand, **which)
-        if along not in ALONG:
-            raise LanemapError(f"{along!r} is neither row nor col: say which becomes one value", "along")
-        found = reduction(fragments.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0], along)
+        fragment = fragments.expect_one("shape", "type", "source", "major", "selector", "qualifiers")[0]
+        found: Reduction = fragment.reduced(along)
         return replace(found, remarks=fragments.remarks)
 
     def blame(
@@ -1217,6 +1230,15 @@ def _text(fragments: Fragments, room: int = 80, *, by: str = "element", whole: b
     return written.getvalue()
 
 
+def _reduced(fragment: Fragment, along: str = "row") -> Reduction:
+    """How each row, or each ``col``, of it becomes one value. See ``Database.reduce``."""
+    from .db.flow.reduction import ALONG, reduction
+
+    if along not in ALONG:
+        raise LanemapError(f"{along!r} is neither row nor col: say which becomes one value", "along")
+    return reduction(fragment, along)
+
+
 def _tiled(
     fragment: Fragment,
     tile: str | None,
@@ -1236,6 +1258,7 @@ def _tiled(
 
 
 Fragment.draw = _draw
+Fragment.reduced = _reduced
 Fragment.tiled = _tiled
 # A notebook shows the name of a figure-only one.
 Fragment._repr_html_ = lambda fragment: _draw(fragment)._repr_html_() if fragment.has_rows else None

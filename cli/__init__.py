@@ -74,9 +74,9 @@ def main() -> None:
     except _BAD_USAGE as error:
         code = complain(_usage(error))
     except NoRowsError as error:
-        from ..ingest import importing
+        from .. import adding
 
-        advice = importing.adding(error.key)
+        advice = adding(error.key)
         code = complain(f"{error}: {advice}" if advice else f"{error}, and no import has them")
     except LanemapError as error:
         code = complain(f"{error} (--{error.argument})" if error.argument else str(error))

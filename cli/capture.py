@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .. import LanemapError, Rows, forms, measure, shipped_captures, write_capture
-from ..db.store.location import named_file
+from .. import LanemapError, Rows, forms, measure, named_file, shipped_captures, write_capture
 from ..db.text import counted
 from .app import DISAGREES, OK, app, encoded, open_database, progress_line, remark, write, write_rows
 from .options import Format

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from .. import DEFAULT_SOURCE, Database, LanemapError, Query, Tiles, Which
-from ..db.store.location import named_file
+from .. import DEFAULT_SOURCE, Database, LanemapError, Query, Tiles, Which, named_file
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
 from .options import ChainFormat, Format, Operand, argument, next_words, operand_word, read_text
 

@@ -9,12 +9,10 @@ from typing import Annotated
 
 import typer
 
-from .. import LanemapError, Rows, shipped_mappings, shipped_names
+from .. import IMPORTERS, Imported, LanemapError, Rows, named_file, shipped_mappings, shipped_names
 from .. import open as open_lanemap
 from ..db.store import files
-from ..db.store.location import named_file
 from ..db.text import counted, grouped
-from ..ingest import importing
 from .app import DISAGREES, OK, app, open_database, progress, write_rows
 from .look import sources
 from .options import Format, argument, source_names
@@ -65,7 +63,7 @@ def ingest(
     return OK if all(reading.complete for reading in readings) else DISAGREES
 
 
-_KINDS = ("capture", *importing.IMPORTERS)
+_KINDS = ("capture", *IMPORTERS)
 _PATH = "A file or folder, or a mapping's name."
 
 
@@ -101,7 +99,7 @@ def import_(
     return DISAGREES if any(imported.failed for imported in imports) else OK
 
 
-def _write_imported(imports: Sequence[importing.Imported], form: Format) -> None:
+def _write_imported(imports: Sequence[Imported], form: Format) -> None:
     """A line for each source, apart from the rows, then what was left out, and what is wrong in the rest.
 
     A table has one line for each reason, because a header has hundreds of atoms with the same one.

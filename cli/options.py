@@ -17,8 +17,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hi
 
 import typer
 
-from .. import DEFAULT_SOURCE, Database, LanemapError, existing
-from ..db.store.location import named_file
+from .. import DEFAULT_SOURCE, Database, LanemapError, existing, named_file
 
 #: How rows come out.
 Format = StrEnum("Format", ["TABLE", "CSV", "JSON", "JSONL", "PARQUET", "ARROW"])

@@ -15,9 +15,7 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from ... import DEFAULT_SOURCE, Fragment, Key, Known, Survey, Through, __version__
-from ...db.flow.recipe import Address, Recipe
-from ...db.isa.instructions import ROLES, WORD
+from ... import DEFAULT_SOURCE, ROLES, Fragment, Key, Known, Recipe, Survey, Through, __version__
 from ...db.render import blocks, facts
 from ...db.render.picture import formats
 from ...db.render.picture import grid as drawing
@@ -173,8 +171,7 @@ def between(found: Through) -> list[str]:
     """The tile between two operands by bank, as it is written, and as it is read where that differs."""
     tables, turn = [], slice(None, None, -1 if found.turned else 1)
     for at, name in enumerate(("written", "read") if found.moves_values else ("tile",)):
-        cells = [(*row[:2][turn], row[2 + at]) for row in found.rows().rows]
-        held = ((0, bit // WORD, bit % WORD // found.tile.bits, row, col, col) for row, col, bit in cells)
+        held = found.words((found.written, found.read)[at])
         caption = f"{name}: row,col of {found.first.role} in the word of each bank, 128 bytes a line"
         data = {"role": name, "axes": "MN", "by": "bank", "size": found.written.shape[turn]}
         tables.append(formats.table(drawing.by_bank(held), data, caption))
@@ -190,20 +187,19 @@ def tile(made: Recipe) -> str:
     turn = slice(None, None, 1 if made.major == "row" else -1)
     length = operand.dimensions[made.major == "row"] // (1 + operand.windowed)
     step = max(1, length * _ROW // width)
-    first: dict[tuple[int, int], Address] = {}
-    for address in made.addresses:  # lanes that a move ignores repeat the addresses of others
-        first.setdefault((address.line, address.byte), address)
+    # Lanes that a move ignores repeat the addresses of others.
+    first = {(address.line, address.byte): address for address in reversed(made.addresses)}
     several = len(made.moves) > 1
 
-    def cell(at: Address | None) -> drawing.Cell:
-        if at is None:
+    def cell(line: int, byte: int) -> drawing.Cell:
+        if (at := first.get((line, byte))) is None:
             return drawing.Cell("-", [])
         words = f"lane {at.lane}" + f", move {at.step}" * several
         held = (at.lane, at.reg, 0, at.line, at.byte, at.byte)
         return drawing.Cell(words, [Run.of(held, held)])
 
     places = range(0, width, _ROW)
-    rows = [(str(line), [cell(first.get((line, byte))) for byte in places]) for line in range(lines)]
+    rows = [(str(line), [cell(line, byte) for byte in places]) for line in range(lines)]
     columns = [span_words((at * step, at * step + step - 1)) for at in range(len(places))]
     grid = drawing.Grid("", "\\".join(facts.axes(operand)[turn]), columns, rows)
     data = {

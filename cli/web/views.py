@@ -37,7 +37,6 @@ from ... import (
     Tiles,
 )
 from ...db.errors import refusal
-from ...db.flow import recipe, reduction
 from ...db.render import formulas, notation, report
 from ...db.render.facts import selector
 from ...db.rows import report as written
@@ -322,9 +321,9 @@ def _notations(fragment: Fragment) -> list[dict[str, Any]]:
 def _reductions(fragment: Fragment) -> list[str]:
     """How lanes reduce its rows and its columns, where they hold it; its name and source are on the page already."""
     texts = []
-    for along in () if fragment.tile else reduction.ALONG:
+    for along in () if fragment.tile else ("row", "col"):
         with suppress(LanemapError):
-            found = reduction.reduction(fragment, along)
+            found = fragment.reduced(along)
             texts.append(written([f"each {found.word}: {found.verdict}", *found.details()]))
     return [text for text in texts if len(text) <= _TEXT]
 
@@ -340,12 +339,10 @@ def _recipes(database: Database, fragment: Fragment) -> list[str]:
     movable &= fragment.vendor in ("", "nvidia") and not fragment.tile
     if not movable or len(fragment.table) > _ELEMENTS:
         return []
-    query = Query(role="r", instruction="stmatrix" if fragment.role == "D" else "ldmatrix", source=DEFAULT_SOURCE)
     recipes = []
-    for major in recipe.MAJORS:
+    for major in ("row", "col"):
         try:
-            moves = remembered(recipe.pairs, (ref(database), query), database.reader, query)
-            recipes.append(str(recipe.recipe(moves, fragment, major)))
+            recipes.append(str(database.move(fragment, major)))
         except LanemapError as error:
             recipes.append(refusal(error))
     return recipes

@@ -301,7 +301,7 @@ def pairs(reader: Reader, query: lookup.Query) -> list[Pair]:
     """
     if (name := query.token("instruction")) in PLAIN_MOVES:
         return [_plain(str(name), words) for words in (4, 2, 1)]
-    every = lookup.every_operand(reader, replace(query, role=None))
+    every = reader.kept(("moves", repr(query)), lambda: lookup.every_operand(reader, replace(query, role=None)))
     addresses = {fragment.key._replace(role="r"): fragment for fragment in every if fragment.role == "p"}
     usable = [Pair(fragment, addresses[fragment.key]) for fragment in every if fragment.key in addresses]
     if not usable:

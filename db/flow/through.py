@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import LanemapError
-from ..isa.instructions import WARP, Key
+from ..isa.instructions import WARP, WORD, Key
 from ..isa.names import MATRIX_MOVES, PLAIN_MOVES, Query
 from ..isa.shared import BOX_MODES, LARGEST, MODES, BoundingBox, Tile, pattern
 from ..layout.algebra import Array
@@ -122,6 +122,12 @@ class Through(Told):
         return Rows(
             (*self._letters, "written", "read"), [(*cell, *both) for cell, both in zip(cells, bits, strict=True)]
         )
+
+    def words(self, bits: Array) -> Iterator[tuple[int, ...]]:
+        """Elements as ``Fragment.tuples`` has them, of the tile as it is written or read, by the bits of either."""
+        for *cell, bit in np.column_stack([*map(np.ravel, (*np.indices(bits.shape), bits))]).tolist():
+            row, col = reversed(cell) if self.turned else cell
+            yield 0, bit // WORD, bit % WORD // self.tile.bits, row, col, col
 
     def parts(self) -> Iterator[str | Rows]:
         """The verdict, the tile, and how each end reaches it."""

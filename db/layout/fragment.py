@@ -205,6 +205,8 @@ class Fragment(instructions.Slots):
     _repr_html_: ClassVar[Callable[[Fragment], str | None]]
     #: Returns the operand of a tile of many such instructions. It is attached, too: a tile is made of fragments.
     tiled: ClassVar[Callable[..., Fragment]]
+    #: Returns the ``Reduction`` of its rows or columns.
+    reduced: ClassVar[Callable[..., Any]]
 
     def __post_init__(self) -> None:
         """Fill in the threads and the width of a register if not given, and recognise elements that fill their slots.
