@@ -314,6 +314,7 @@ def test_import_lanemap_imports_nothing_heavy(tmp_path):
     assert loaded_by("import lanemap", tmp_path) == set()
 
 
+@pytest.mark.slow
 def test_captures_are_read_and_written_without_pandas(tmp_path):
     run = "import lanemap; lanemap.write_capture(lanemap.shipped_captures()['sm_90a'], 'own.parquet')"
     assert "pandas" not in loaded_by(run, tmp_path)

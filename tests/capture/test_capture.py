@@ -242,6 +242,7 @@ def test_a_permuted_sparse_a_is_found_exactly(documented, complete, data):
         assert found[selector].digest == complete[instruction.key("E", selector)].digest
 
 
+@pytest.mark.slow
 @PERMUTED
 @given(st.data())
 def test_permuted_metadata_and_a_drawn_b_are_found_exactly(documented, complete, data):

@@ -342,6 +342,7 @@ def test_values_of_every_kind_are_written(run):
     assert run("sql", query).out.split()[5:] == ["00ff", "inf", "0.5", "ü"]
 
 
+@pytest.mark.slow
 def test_values_of_a_server_are_written(run, server):
     query = "SELECT 3::numeric AS whole, 2.5::numeric AS half, DATE '2026-01-02' AS day"
     record = {"whole": 3, "half": 2.5, "day": "2026-01-02"}
@@ -472,6 +473,7 @@ def test_building_is_announced_on_a_terminal_only(few, tmp_path, run):
     assert run("list", "sources", db=tmp_path / "other.db").err == ""
 
 
+@pytest.mark.slow
 def test_what_cannot_be_captured_is_said_without_a_bar(built):
     code, written = on_a_terminal(["capture", "--device", "99"], built, CUDA_VISIBLE_DEVICES="")
     assert code == 2

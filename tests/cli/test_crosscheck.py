@@ -315,6 +315,7 @@ def test_junit_is_read_by_junitparser(run, whole):
     assert len(names) == sum(fragment["verdict"] != "right only" for fragment in there) < len(there)
 
 
+@pytest.mark.slow
 def test_annotations_are_commands_of_a_workflow(run):
     """Each is one line, and names no file where none is known. In a check, what an erratum explains is none."""
     said = run("diff", PRINTED, CORRECTED, "--shape", "m16n8k256", "--format", "github").out

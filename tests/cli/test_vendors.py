@@ -253,6 +253,7 @@ def test_a_lane_is_spelt_as_its_vendor_does(run, acme):
         assert spelt in made
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_the_documents_of_others(run, acme):
     listed = run("chain", "acme_gemm", "D", db=acme)
     assert (listed.code, listed.err) == (0, "")
@@ -303,6 +304,7 @@ def test_its_results_are_chained(run, db):
     assert "no data movement between lanes" in " ".join(run("chain", BLOCKS, "D", BLOCKS, "B", db=db).out.split())
 
 
+@pytest.mark.slow
 def test_it_is_checked_against_another_table_of_it(run, db, table, tmp_path):
     other, db = tmp_path / "other.csv", shutil.copy(db, tmp_path)
     lines = table.read_text().splitlines()
@@ -376,6 +378,7 @@ def test_a_table_is_taken_for_what_it_says(run, waves, tmp_path, source, role, s
         assert run("export", fragment.instruction, role, "--format", form, db=waves).code == 0
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_in_fewer_lanes_than_the_others_is_a_finding(run, built, tmp_path):
     rows = [row for row in rdna() if row[2] == "A" and (row[3], row[4], row[5]) != (20, 3, 1)]
     with lanemap.open(shutil.copy(built, tmp_path)) as database:

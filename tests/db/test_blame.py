@@ -370,6 +370,7 @@ def test_bits_stand_for_their_values(database):
     assert database.blame("m16n8k32 e4m3", np.tile(many.sum(axis=0), (16, 1)), a=one, b=many).right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("instruction", "type", "depth"),
     [

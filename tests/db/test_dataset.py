@@ -104,6 +104,7 @@ def test_duckdb_finds_what_differs_in_a_fleet(fleet):
     assert answer("duckdb", fleet) == in_the_fleet()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("java"), reason="Spark needs Java, which is not on this machine")
 def test_spark_finds_the_same(fleet):
     """With as little of Spark and its compilers as the query needs: most of the time goes into starting it."""

@@ -69,6 +69,7 @@ def test_rows_are_those_of_database_in_every_format(client, database, path, para
     assert found.values.tolist() == expected.astype(object).where(expected.notna(), None).values.tolist()
 
 
+@pytest.mark.slow
 def test_all_sources_are_asked_for_together(client, database):
     assert len(client.get("/api/fragments?source=all").json()) == len(database.fragments(None))
 

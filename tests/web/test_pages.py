@@ -207,6 +207,7 @@ def test_a_page_that_is_not_there_says_why_and_what_is_near(reader, address, wor
     assert not ("m16" in address and 'href="/mma/m16n8k16' not in answer.text and "?" not in address)
 
 
+@pytest.mark.slow
 def test_a_source_may_be_named_in_any_case(reader):
     answer = reader.get(f"{OPERAND}?source=H200-SM_90A")
     assert (answer.status_code, "<dd>h200-sm_90a</dd>" in answer.text) == (200, True)
