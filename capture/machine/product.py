@@ -124,7 +124,9 @@ def _indices(matched: re.Match[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
 def _factor(matched: re.Match[str], known: Mapping[str, tuple[str, ...]]) -> Factor:
     name = matched["name"] or matched["stored"]
     indices, shares = _indices(matched)
-    return Factor(name, indices or known.get(name, ()), shares, matched["metadata"] or "")
+    if not (indices := indices or known.get(name, ())):
+        raise LanemapError(f"{name} of the product has no indices: write it like {name}[m,n]", "product")
+    return Factor(name, indices, shares, matched["metadata"] or "")
 
 
 def _terms(text: str, known: Mapping[str, tuple[str, ...]]) -> list[Term]:
@@ -144,7 +146,7 @@ def _terms(text: str, known: Mapping[str, tuple[str, ...]]) -> list[Term]:
             scale *= float(matched["number"])
         elif matched["factor"]:
             factors.append(_factor(matched, known))
-    return [*terms, Term(scale, tuple(factors))] if factors and all(f.indices for f in factors) else []
+    return [*terms, Term(scale, tuple(factors))] if factors else []
 
 
 def extents(steps: Sequence[Formula], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:

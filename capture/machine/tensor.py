@@ -25,6 +25,9 @@ Layouts = Callable[[Key], Fragment]
 
 NAMES = ("mma", "mma.sp", "wmma", "ldmatrix", "stmatrix", "movmatrix")
 
+#: How products round or saturate, which chooses no layout.
+_ROUNDING = ("satfinite", "rn", "rz", "rm", "rp")
+
 #: State spaces that a move may name, and leave out for generic addresses.
 _SPACES = ("shared", "global")
 
@@ -48,7 +51,7 @@ def _words(parts: Sequence[str]) -> tuple[str, ...]:
     Metadata that need not be ordered, as it may be without a word for it, is read like any other.
     """
     if "mma" in parts[:2]:
-        words = (part for part in parts if part != "satfinite")
+        words = (part for part in parts if part not in _ROUNDING)
         return tuple("sp::ordered_metadata" if part == "sp" else part for part in words)
     return parts[0], *sorted(part for part in parts[1:] if part.removesuffix("::cta") not in _SPACES)
 

@@ -133,6 +133,9 @@ def test_any_text_is_read_or_refused_in_one_line(text):
         "r[m] = max(A[m,k] B[n,k])",
         "r[m] = max(sum(S[m,n]))",
         "C = A",
+        "C[m,n] = alpha A[m,k] B[n,k]",
+        "C[m,n] = alpha A[m,n] + B[m,n]",
+        "Y = softmax(X)",
         "C[m] == A[m]",
     ],
 )

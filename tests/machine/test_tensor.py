@@ -126,3 +126,16 @@ def test_an_instruction_does_what_the_table_says(form):
 def test_a_register_of_another_width_is_named(line, words):
     text = ".visible .entry k() { .reg .b16 %h; .reg .b32 %r, %f; .reg .b64 %w;\n" + line + "\nret; }"
     assert words in " ".join(run(text).text().split())
+
+
+@pytest.mark.parametrize("rounding", ["", ".rn", ".rz"])
+def test_a_product_of_f64_may_name_its_rounding(rounding):
+    """As nvcc writes it."""
+    text = f""".visible .entry d(.param .u64 A, .param .u64 B, .param .u64 C) {{
+    .reg .b64 %p, %q; .reg .b32 %l; .reg .f64 %a, %b, %c, %d; mov.u32 %l, %tid.x;
+    ld.param.u64 %p, [A]; mad.wide.u32 %q, %l, 8, %p; ld.global.f64 %a, [%q];
+    ld.param.u64 %p, [B]; mad.wide.u32 %q, %l, 8, %p; ld.global.f64 %b, [%q]; mov.f64 %c, 0d0000000000000000;
+    mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64{rounding} {{%c, %d}}, {{%a}}, {{%b}}, {{%c, %c}};
+    ld.param.u64 %p, [C]; mad.wide.u32 %q, %l, 16, %p; st.global.v2.f64 [%q], {{%c, %d}}; ret; }}"""
+    found = run(text, ["A=f64[8,4]", "B=f64[8,4]", "C=f64[8,8]"], "C[m,n] = A[m,k] B[n,k]")
+    assert found.ok, found
