@@ -270,6 +270,18 @@ def reduce(
     return Response(json.dumps({**record, "rows": found.rows().records()}) + "\n", media_type=ROWS[form])
 
 
+@router.get("/descriptor", responses=in_formats(ROWS))
+async def descriptor(
+    working: Working,
+    form: RowsFormat,
+    operand: Annotated[str, Query(description="As in m64n128k16 f16 B 128B.K, cp.async.bulk.tensor b16 128B.")],
+    tile: Annotated[str | None, Query(description="The tile in memory, as in n128k64. Default: the smallest.")] = None,
+    decode: Annotated[str | None, Query(description="A descriptor: what it reads of the tile.")] = None,
+) -> Response:
+    """Which descriptor reads a tile in shared memory, or what one reads. JSON has the word and the whole text, too."""
+    return Response(await working(work.descriptor, form, operand, tile, decode), media_type=ROWS[form])
+
+
 @router.get("/check", responses=in_formats(REPORT))
 async def check(
     working: Working,

@@ -113,6 +113,9 @@ def _page_of(commands: str, links: Links) -> str | None:
     if command == "chain" and options <= {"--relabel"}:
         first, second = (*map(" ".join, Query.split(named)), None)[:2]
         return links("chain", first=first, second=second, relabel="true" if options else None)
+    if command == "descriptor":
+        option, text = r"--(\w+) (\S+)", " ".join(words)
+        return links("descriptor", operand=" ".join(re.sub(option, "", text).split()), **dict(re.findall(option, text)))
     return None
 
 

@@ -65,6 +65,7 @@ def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
 PAGES = (
     PageKind("home", "/", views.home, every=_once()),
     PageKind("chain", "/chain", views.chains, "Chain"),
+    PageKind("descriptor", "/descriptor", views.descriptor, "Descriptor"),
     PageKind("trace", "/trace", views.trace, "Trace"),
     PageKind("compare", "/compare", views.compare, "Compare"),
     PageKind("check", "/check", views.check, "Check", _once("check")),

@@ -444,6 +444,18 @@ async def chains(
     return facts | shown | {"order": renumbered, "tiles": tiles, "parameters": asked}
 
 
+async def descriptor(at: At, operand: str = "", tile: str = "", decode: str = "") -> Facts:
+    """Which descriptor reads a tile in shared memory, or what one reads of it."""
+    given = {"operand": operand.strip(), "tile": tile.strip() or None, "decode": decode.strip() or None}
+    facts: Facts = {"title": "Descriptor", "given": given, "answer": None, "refused": ""}
+    if not given["operand"]:
+        return facts
+    try:
+        return facts | {"answer": json.loads(await at.work(work.descriptor, Format.JSON, **given))}
+    except LanemapError as error:
+        return facts | {"refused": refusal(error)}
+
+
 #: What the page of a trace has fields for, and what the kernels of the guide are given.
 _GIVEN = {"kernel": "", "arguments": "", "product": "", "block": "32", "grid": "1", "shared": "0", "entry": ""}
 _EXAMPLE = {

@@ -46,6 +46,7 @@ from ... import (
 from ...capture import recording
 from ...db.render import report
 from ..app import encoded
+from ..flow import word
 from ..options import ChainFormat, Format, ReportFormat
 from .render import between, tile
 
@@ -258,6 +259,16 @@ def chain(database: Database, /, form: ChainFormat, first: str, second: str | No
     record |= {name: getattr(answer, name) for name in ("transposed", "movement", "registers_stay", "order")}
     record |= {"tiles": dict(zip(ends, answer.tiles, strict=True)), "moves": answer.rows().records()}
     return json.dumps(record) + "\n"
+
+
+def descriptor(database: Database, form: Format, operand: str, tile: str | None, decode: str | None) -> str | bytes:
+    """The rows of ``Database.descriptor``; as JSON with all of it as text, and the word and its verdict, if any."""
+    answer = database.descriptor(operand, tile, decode=None if decode is None else word(decode, "a descriptor", 64))
+    if form is not Format.JSON:
+        return encoded(answer.rows(), form)
+    made = None if decode else getattr(answer, "word", None)  # as text, because JSON has no whole numbers of 64 bits
+    record = {"word": made if made is None else hex(made), "verdict": getattr(answer, "verdict", None)}
+    return json.dumps(record | {"text": answer.text(), "rows": answer.rows().records()}) + "\n"
 
 
 def shown(

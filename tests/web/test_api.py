@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from html import unescape
 
 import anyio
 import httpx
@@ -314,6 +315,42 @@ def test_a_file_is_compared_and_not_kept(client, database, refused):
     ]
     assert answer.json()["comparisons"][0]["left"] == "upload"
     assert client.get("/api/sources").json() == json.loads(database.sources().to_json(orient="records"))
+
+
+@pytest.mark.parametrize(
+    ("operand", "tile", "decode"),
+    [
+        ("m64n128k16 f16 B 128B.K", "n128k64", None),
+        ("m64n128k16 f16 B 128B.K", None, "0x4000000800000000"),
+        ("cp.async.bulk.tensor b16 128B", "m100n24", None),
+        ("tcgen05.mma kind::f16 m128n256 f32 bf16 bf16", None, None),
+    ],
+)
+def test_a_descriptor_is_that_of_database_and_its_page(client, operand, tile, decode):
+    asked = {"operand": operand, "tile": tile, "decode": decode}
+    asked = {name: value for name, value in asked.items() if value}
+    expected = lanemap.Database.descriptor(operand, tile, decode=decode and int(decode, 0))
+    answer = client.get("/api/descriptor", params=asked).json()
+    assert answer["text"] == expected.text()
+    assert answer["rows"] == json.loads(json.dumps(expected.rows().records()))
+    assert answer["verdict"] == getattr(expected, "verdict", None)
+    assert decode or not hasattr(expected, "word") or int(answer["word"], 0) == expected.word
+    assert len(frame(client, "/api/descriptor", "csv", **asked)) == len(answer["rows"])
+    page = unescape(client.get("/descriptor", params=asked).text)
+    assert expected.text() in page
+    assert (answer["verdict"] or "") in page
+
+
+def test_what_is_no_descriptor_is_refused(client, refused):
+    for wrong, words in (
+        ({"operand": "m64n128k16 f16 D"}, ""),
+        ({"operand": "m64n128k16 f16 B 128B.K", "decode": "much"}, "write 64 bits"),
+        ({"operand": "m64n128k16 f16 B 128B.K", "tile": "n9999999k64"}, ""),
+    ):
+        said = refused(client.get("/api/descriptor", params=wrong), 400, words)
+        page = client.get("/descriptor", params=wrong)
+        assert page.status_code == 400
+        assert said in unescape(page.text)
 
 
 @pytest.mark.slow

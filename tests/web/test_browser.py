@@ -562,6 +562,7 @@ _SHOWN = [
     "site",
     *("/tcgen05.mma/m128n256k16/f16/D", "/compare?left=ptx-isa-9.1&right=h200-sm_90a", "/search?q=m16n8k17"),
     *("/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A&through=32B", "/chain?first=m16n8k16+f16+D"),
+    *("/descriptor", "/descriptor?operand=m64n128k16+f16+B+128B.K&tile=n128k64"),
 ]
 #: Each in one width, and in the long mode in both.
 _IN_WIDTHS = [(1440 if at % 4 == 3 else 390, path) for at, path in enumerate(_SHOWN)]

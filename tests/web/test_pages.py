@@ -43,6 +43,7 @@ PAGES = [
         "/fleet",
         "/compare",
         "/sql",
+        "/descriptor",
         "/trace",
         "/api",
         "/guide",
@@ -803,7 +804,7 @@ def test_what_the_guide_shows_runs_at_one_click(reader):
     there = {name: unescape(reader.get(f"/guide/{name}").text) for name in guide.guide()}
     shown = {name: re.findall(r'<a href="([^"]+)">The same on a page</a>', text) for name, text in there.items()}
     links = {link for found in shown.values() for link in found}
-    assert {link.partition("?")[0] for link in links} == {"/search", "/chain", "/sql"}
+    assert {link.partition("?")[0] for link in links} == {"/search", "/chain", "/sql", "/descriptor"}
     for link in links:
         answer = reader.get(link)
         assert answer.status_code == 200, link
