@@ -123,7 +123,8 @@ def not_there(database: Database, *names: str, **more: Any) -> str:
     """Why there is no page of these names, in the words of a look-up."""
     instruction, shape, type_, role = (*names, None, None, None, None)[:4]
     try:
-        database.matching(Query(shape, type_, role, instruction, **more))
+        of_vendor = Query.parse(" ".join(filter(None, names)) or "/", **more)
+        database.matching(of_vendor if of_vendor.vendor else Query(shape, type_, role, instruction, **more))
     except LanemapError as error:
         return refusal(error)
     return f"there is no page {printable('/'.join(names[:4]))}"
@@ -407,6 +408,7 @@ async def chains(
     second: str = "",
     major: str = "",
     through: str = "",
+    vendor: str = "",
     transpose: bool = False,
     relabel: bool = False,
     tile: str | None = None,
@@ -423,11 +425,17 @@ async def chains(
     # A form also sends the fields that are empty.
     described = {name: value or None for name, value in described.items()}
     asked = {"first": first, "second": second, "transpose": transpose, "relabel": relabel}
-    asked |= {"major": major, "through": through}
+    asked |= {"major": major, "through": through, "vendor": vendor}
     facts: Facts = {"title": "Chain", "verdict": "", "refused": "", "described": described, **asked}
     if not first.strip():
         return facts
-    asked |= {"second": second.strip() or None, "major": major or None, "through": through or None, **described}
+    asked |= {
+        "second": second.strip() or None,
+        "major": major or None,
+        "through": through or None,
+        "vendor": vendor or None,
+        **described,
+    }
     try:
         verdict, text, ends, renumbered, code, lacking, tiles = await at.work(work.shown, **asked)
     except LanemapError as error:

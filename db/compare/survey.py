@@ -18,6 +18,7 @@ from ..isa.names import Query
 from ..isa.spelling import atom, opcode
 from ..isa.types import scaled as has_scales
 from ..isa.types import types_named
+from ..isa.vendors import VENDORS
 from ..layout.fragment import Fragment
 from ..rows import Rows, Tabular
 from ..store.reader import Reader
@@ -244,15 +245,17 @@ class Survey:
     def like(self, text: str) -> Iterator[Key | Product]:
         """The instructions, then the fragments, whose names hold all words of a text, or other names of a type.
 
-        A target that is among the words is one that they run on.
+        A target that is among the words is one that they run on, and a vendor is theirs.
         """
         asked = {*_WORDS.findall(text.lower())}
         meant = {word: {*types_named(word)} for word in asked}
         scaled = {product[:3] for product, keys in self.products.items() if any(key.role == "SFA" for key in keys)}
-        wanted = asked & _every_target()
+        wanted, vendors = asked & _every_target(), asked & VENDORS.keys()
         for names, name in self._called.items() if asked else ():
-            held = all(word in name or not meant[word].isdisjoint(name.split()) for word in asked - wanted)
+            others = asked - wanted - vendors
+            held = all(word in name or not meant[word].isdisjoint(name.split()) for word in others)
             held = held and wanted <= {*_targets().get(tuple(names[:4]), ())}
+            held = held and vendors <= {instruction(names[0]).vendor.name}
             if held and (names[:3] in scaled or not any(map(has_scales, asked))):
                 yield names
 

@@ -162,6 +162,9 @@ def test_a_vendor_is_chosen_for_both_ends_of_a_chain_and_in_a_comparison(ask):
     amd, nvidia = ask(pages=[f"{both}amd", f"{both}nvidia"])
     ends = [json.loads(answer[2])[end]["instruction"] for answer in (amd, nvidia) for end in ("first", "second")]
     assert ends == ["v_mfma", "v_mfma", "wmma", "wmma"]
+    form = "/chain?first=m16n16k16+f32+D&second=m16n16k16+f16+B"
+    (refused, *_), (chained, _, page) = ask(pages=[form, f"{form}&vendor=amd"])
+    assert (refused, chained, "/v_mfma/" in page, "/wmma/" in page) == (400, 200, True, False)
 
 
 def test_lists_have_what_one_vendor_has(ask):
@@ -185,6 +188,9 @@ def test_its_pages_say_nothing_of_others(ask):
     operands = ("f16/A", "f16/B", "f32/C", "f32/D")
     paths = ["/v_mfma/m16n16k16/f16", *(f"/v_mfma/m16n16k16/{operand}" for operand in operands)]
     other = ["/", "/sources", "/check", "/search?q=v_mfma", "/mma/m16n8k16/f16/A"]
+    (_, _, listed), (_, _, refused) = ask(pages=["/search?q=amd", "/amd/m16n8k16/f16/A"])
+    assert "/v_mfma/" in listed
+    assert "no shape m16n8k16 in amd" in refused
     request = "/api/find?shape=m16n16k16&type=f16&role=A&lane=0"
     named = ["/amd/m16n16k16/f16/A", f"/search?q={MNEMONIC}+B", f"{request}&vendor=amd", request]
     answers = ask(pages=[*paths, *other, *named, "/search?q=m16n16k16+f16+A"])

@@ -868,3 +868,10 @@ def test_a_page_of_a_server_looks_for_no_wider_instruction(small):
 
 def test_the_page_of_the_api_has_words_and_no_marks(client):
     assert "`" not in client.get("/api").text
+
+
+def test_a_vendor_in_a_search_is_whose_what_is_found_is(known):
+    every = [*known.like("m16n8k16 f16")]
+    assert every
+    assert [*known.like("NVIDIA m16n8k16 f16")] == every
+    assert [*known.like("amd m16n8k16 f16")] == []
