@@ -400,7 +400,7 @@ def _elements(formula: str, letter: str, registers: int, slots: int, products: t
 _AS_IN = ("as_in", "sections", "figures")
 #: The numbers of qualifiers, such as those of ``scale_vec::2X.byte_id::0``.
 _NUMBERED = re.compile(r"(\w+)::(\d+)")
-_LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "r": "r", "p": "p", "SFA": "s", "SFB": "s"}
+_LETTER = {"A": "a", "B": "b", "C": "c", "D": "c", "E": "e", "r": "r", "p": "p", "SFA": "s", "SFB": "s"}
 
 
 def write(folder: Path, version: str, sheets: Mapping[str, Section]) -> int:

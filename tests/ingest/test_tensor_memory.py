@@ -258,6 +258,34 @@ def test_cute_says_where_scales_lie_in_tensor_memory(cutlass):
     assert number > 50
 
 
+@pytest.mark.skipif(not find_spec("cutlass_library"), reason="nvidia-cutlass is not installed")
+def test_cute_says_where_metadata_lies_in_tensor_memory(cutlass):
+    """``tmem_e_frg``: an address counts 128 lanes first, then elements of A, of which a word has 32 bits of metadata.
+
+    A chunk of so many elements, of two or of four or of four pairs, has four bits.
+    """
+    seen = set()
+    for key, one in cutlass.items():
+        if not key.instruction.startswith("tcgen05.mma") or key.role != "E":
+            continue
+        bits, chunk = {(16, 2): (32, 2), (32, 4): (16, 4), (64, 4): (8, 4), (128, 8): (4, 8)}[
+            one.dimensions[1], one.chunk
+        ]
+        seen.add(bits)
+        shape, stride = (_numbers(text, 0) for text in _header("tmem_e_frg", f"::value == {bits:2})"))
+        m, k = (_addresses(*pair) for pair in zip(shape, stride, strict=True))
+        wanted = {}
+        for row, column in np.ndindex(len(m), len(k)):
+            lane, number = (m[row] + k[column]) % 128, (m[row] + k[column]) // 128
+            bit = number // chunk * 4  # that where the four of its chunk begin
+            for slot in range(bit % 32 // one.slot_bits, (bit % 32 + 4) // one.slot_bits):
+                first = column // chunk * chunk
+                wanted[lane, bit // 32, slot] = (row, first, first + chunk - 1)
+        assert {(e.lane, e.reg, e.slot): (e.row, e.col, e.col_last) for e in one.records()} == wanted
+        assert check(one) == []
+    assert seen == {4, 8, 16, 32}
+
+
 @pytest.mark.parametrize("m", [64, 128])
 def test_tvm_fills_what_is_drawn_of_d(own, m):
     """Its layouts D and F put each element once in a lane and a column, and are found once they are added."""
@@ -266,21 +294,22 @@ def test_tvm_fills_what_is_drawn_of_d(own, m):
     held = [[int(made.apply(r, c, shape=[m, 32])[axis]) for axis in ("TLane", "TCol")] for r, c in np.ndindex(m, 32)]
     lane, reg = np.array(held).T
     row, col = (index.ravel() for index in np.indices((m, 32)))
-    key = Key("tcgen05.mma", f"m{m}n32k16", "f32", "D")
+    key = Key("tcgen05.mma.sp", f"m{m}n32k32", "f32", "D")
     cells = elements({"lane": lane, "reg": reg, "slot": 0 * reg, "row": row, "col": col})
     fragment = Fragment.of(key, cells, "imported")
     assert check(fragment) == []
     with lanemap.open(own) as database:
         with pytest.raises(lanemap.LanemapError, match=r"figure-only, figures 2[12]\d"):
-            database.find(str(key.shape), "f32", "D", instruction="tcgen05.mma", row=17)
+            database.find(key.shape, "f32", "D", instruction=key.instruction, row=17)
         database.add([Source("tvm", "import", "tvm", [fragment])])
-        found = database.find(str(key.shape), "f32", "D", instruction="tcgen05.mma", row=17, col=5)
+        found = database.find(key.shape, "f32", "D", instruction=key.instruction, row=17, col=5)
         assert found[["lane", "reg", "source"]].values.tolist() == [[33 if m == 64 else 17, 5, "tvm"]]
 
 
 def test_d_without_qualifiers_is_that_of_one_block(database):
     """And no other that somebody has rows of: with ``.ws`` its columns lie in other lanes."""
     assert {one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m64n64k16 f32 D"))} == {None}
-    with pytest.raises(lanemap.LanemapError, match="no source has rows for D of tcgen05.mma m64n64k16 f32:"):
-        database.find("tcgen05.mma m64n64k16 f32 D", row=3, col=4)
+    assert database.find("tcgen05.mma m64n64k16 f32 D", row=3, col=40)["lane"].tolist() == [3]
+    with pytest.raises(lanemap.LanemapError, match="no source has rows for D of tcgen05.mma.sp m64n64k32 f32:"):
+        database.find("tcgen05.mma.sp m64n64k32 f32 D", row=3, col=4)
     assert {one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m32n64k16 f32 D"))} == {"ws"}
