@@ -179,19 +179,33 @@ def _field(text: str, written: str, folder: Path | None) -> Field:
     word, _, digits = value.rpartition(" ")
     number = _float(digits, written)
     type_ = _type(word, written) if word else "s32" if isinstance(number, int) else "f32"
-    one = Argument("", type_, (1,), np.array([number]))
-    fits = one.floating or (isinstance(number, int) and -(1 << 63) <= number < 1 << 64)
-    with np.errstate(over="ignore"):
-        data = one.encode() if fits else np.zeros(0)
-
-    def same(held: Any) -> bool:  # of floats it is rounded, but not to zero, to the largest or to infinity
-        return bool(np.isclose(float(held), number, 0.5, 0, equal_nan=True) if one.floating else held == number)
-
-    if one.bits % 8 or not fits or not same(one.decode(data)[0]):
+    if (data := number_bytes(number, type_)) is None:
         raise LanemapError(
             f"{written!r}: {digits} is no {type_}: write the type of the field before it, as in s64 64", "arg"
         )
-    return Field("", data.tobytes(), one.size, at)
+    return Field("", data, len(data), at)
+
+
+def number_bytes(number: float, type_: str) -> bytes | None:
+    """A number as a type has it; None where that has none such.
+
+    A float may be rounded, but not to zero, to the largest or to infinity.
+    """
+    if type_ not in INTEGERS and type_ not in TYPES:
+        return None
+    one = Argument("", type_, (1,))
+    whole = isinstance(number, int) and -(1 << 63) <= number < 1 << 64
+    if one.bits % 8 or not (one.floating or whole):
+        return None
+    try:
+        one = replace(one, array=np.array([float(number) if one.floating else number]))
+    except OverflowError:
+        return None
+    with np.errstate(over="ignore"):
+        data = one.encode()
+    held = one.decode(data)[0]
+    same = np.isclose(float(held), number, 0.5, 0, equal_nan=True) if one.floating else held == number
+    return data.tobytes() if same else None
 
 
 def _map(value: str, written: str) -> MapOf:

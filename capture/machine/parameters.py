@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ...db.errors import LanemapError
 from ...db.isa.shared import BoundingBox
 from ...db.text import counted
 from .. import values
-from .arguments import INTEGERS, Argument
+from .arguments import INTEGERS, Argument, number_bytes
 from .memory import MAP_SIZE, UNIT, Allocated, MappedTensor, map_bytes
 from .ptx import Function, MemoryOperand, Name, Number, Operand, Variable, Vector, bits_of
 
@@ -184,13 +183,12 @@ def _struct(argument: Argument, contents: Mapping[str, bytes]) -> bytes:
 
 
 def _scalar(argument: Argument, parameter: Variable) -> bytes:
-    number: Any = argument.number
+    number = argument.number
+    assert number is not None
     if parameter.type[0] in "us" and isinstance(number, float):
         raise LanemapError(f"{argument.name} = {number} is no {parameter.type}: write a whole number", "arg")
-    if parameter.type[0] == "f" or isinstance(number, float):
-        if float(np.finfo(f"f{parameter.size}").max) < abs(number) < float("inf"):
-            raise LanemapError(f"{argument.name} = {number} does not fit {parameter.size} bytes", "arg")
-        return np.array(number, f"f{parameter.size}").tobytes()
-    if not -(1 << 8 * parameter.size - 1) <= number < 1 << 8 * parameter.size:
+    floating = parameter.type[0] == "f" or isinstance(number, float)
+    kind = "f" if floating else "s" if number < 0 else "u"  # the bits of a whole number may be of either
+    if (data := number_bytes(number, f"{kind}{8 * parameter.size}")) is None:
         raise LanemapError(f"{argument.name} = {number} does not fit {parameter.size} bytes", "arg")
-    return int(number & (1 << 8 * parameter.size) - 1).to_bytes(parameter.size, "little")
+    return data

@@ -145,3 +145,27 @@ def test_a_number_is_refused_that_its_parameter_cannot_hold():
     for number in ("1e39", "-1e300", "1" + "0" * 400):
         with pytest.raises(LanemapError, match="does not fit 4 bytes"):
             run(wide, ["out=f32[1]", f"n={number}"], block=1)
+
+
+@pytest.mark.parametrize(
+    ("type_", "right", "wrong"),
+    [
+        ("u32", [0, -1, 2**32 - 1], [2**32, -(2**31) - 1]),
+        ("s32", [-(2**31), 2**31], [-(2**31) - 1]),
+        ("u64", [2**64 - 1, -(2**63)], [2**64]),
+        ("f32", [0, 1.5, 2**70, 1e-40], [1e-60]),
+        ("f64", [1e308, 10**20], []),
+        ("b32", [1.5, -1], []),
+        ("b16", [1.5, 65535], [1e6, 65536]),
+    ],
+)
+def test_a_parameter_holds_the_numbers_of_its_type(type_, right, wrong):
+    parameter = Variable("n", ".param", type_, int(type_[1:]) // 8, 1)
+    for number in right:
+        data = parameters.packed([arguments.Argument("n", number=number)], [parameter], {})[0]
+        floats = type_[0] == "f" or isinstance(number, float)
+        expected = np.array([number], f"f{parameter.size}").tobytes() if floats else None
+        assert data == (expected or (number % 2 ** int(type_[1:])).to_bytes(parameter.size, "little"))
+    for number in wrong:
+        with pytest.raises(LanemapError, match=f"does not fit {parameter.size} bytes"):
+            parameters.packed([arguments.Argument("n", number=number)], [parameter], {})

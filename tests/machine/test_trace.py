@@ -213,7 +213,7 @@ def test_arguments_that_do_not_fit_are_refused(given, words):
 @pytest.mark.parametrize("formula", ["C[m,n]", "C = A B", "C[m,n] = A[m,k B[n,k]", "C[m,n] = 2 (A)", "=", ""])
 def test_what_is_no_product_is_refused(formula):
     if formula:
-        with pytest.raises(LanemapError, match="is no product: write it like"):
+        with pytest.raises(LanemapError, match="write it like"):
             product(formula=formula)
 
 
