@@ -69,6 +69,8 @@ def chain(
     named = [word.lower() for word in taken[0]] if taken else []
     if named[:1] == ["movmatrix"] and named[1:2] not in ([], ["a"], ["m8n8"]):
         raise LanemapError("leave movmatrix out: the answer says what it makes where values must move")
+    if through and not re.match(r"\d|none", through, re.IGNORECASE):  # else what follows is taken for an operand
+        raise LanemapError(f"--through {through} names no swizzle: write --through 128B {through}")
     start = Query.parse(words, instruction=first, source=source)
     end = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
     with open_database(db) as database:
@@ -280,6 +282,8 @@ def word(text: str, what: str = "a word of metadata", bits: int = 32) -> int:
         number = int(text, 0)
     except ValueError:
         number = -1
+    if re.fullmatch(rf"[0-9a-fA-F]{{{bits // 4}}}", text) and (number < 0 or bits > 32):  # as printed, without its 0x
+        raise LanemapError(f"{text!r} is not {what}: write 0x{text}")
     if not 0 <= number < 1 << bits:
         raise LanemapError(f"{text!r} is not {what}: write {bits} bits, as in 0x{'44' * (bits // 8)}")
     return number

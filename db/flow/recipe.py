@@ -18,7 +18,7 @@ from ..errors import LanemapError
 from ..isa.forms import Form, forms
 from ..isa.instructions import WARP, Key, instruction
 from ..isa.names import PLAIN_MOVES
-from ..isa.shared import BANKS, LARGEST, MODES
+from ..isa.shared import BANKS, LARGEST, MODES, mode_named
 from ..isa.vendors import NVIDIA
 from ..layout.algebra import Array, Case, NotASumError, as_sum, bits
 from ..layout.banks import degrees
@@ -175,10 +175,7 @@ class Recipe(Told):
             raise LanemapError(f"invalid pitch {wide}: it is a multiple of {step} from {least} on", "pitch")
         if lines * wide > LARGEST:
             raise LanemapError(f"{lines} lines {wide} bytes apart exceed the {LARGEST} bytes of a block", "pitch")
-        known = {name.lower(): name for name in MODES}
-        if (mode or "none").lower() not in known:
-            raise LanemapError(f"invalid swizzle {mode!r}: choose from {', '.join(MODES)}", "swizzle")
-        named = known[(mode or "none").lower()]
+        named = mode_named(mode or "none", "swizzle")
         if wide % MODES[named]:
             raise LanemapError(
                 f"swizzle {named} needs a pitch that is a multiple of {MODES[named]}, not {wide}", "swizzle"

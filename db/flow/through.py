@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import LanemapError
 from ..isa.instructions import WARP, WORD, Key
 from ..isa.names import MATRIX_MOVES, PLAIN_MOVES, Query
-from ..isa.shared import BOX_MODES, LARGEST, MODES, BoundingBox, Tile, pattern
+from ..isa.shared import BOX_MODES, LARGEST, MODES, BoundingBox, Tile, mode_named, pattern
 from ..layout.algebra import Array
 from ..layout.banks import degrees
 from ..layout.fragment import Fragment
@@ -221,11 +221,8 @@ def through(
         raise LanemapError(
             f"{second} reads nothing from memory: name a dense A or B, or one such as A 128B.K, or a box"
         )
-    known = {name.lower(): name for name in MODES}
-    if mode.lower() not in known:
-        raise LanemapError(f"invalid swizzle {mode!r}: choose from {', '.join(MODES)}", "through")
-    chosen = source.mode if source else known[mode.lower()]
-    if source and mode.lower() != source.mode.lower():
+    chosen = mode_named(mode, "through")
+    if source and chosen != source.mode:
         raise LanemapError(
             f"{first} is swizzled by {source.mode}, not {mode}: write --through {source.mode}", "through"
         )

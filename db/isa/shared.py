@@ -10,10 +10,23 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..errors import LanemapError
 from ..text import spans
 
 #: The bytes of a line by the name of the mode.
 MODES: Mapping[str, int] = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
+
+
+def mode_named(name: str, argument: str) -> str:
+    """The swizzling mode of a name in any case, which was given for an argument.
+
+    Raises:
+        LanemapError: it is none.
+    """
+    if (found := {mode.lower(): mode for mode in MODES}.get(name.lower())) is None:
+        raise LanemapError(f"invalid swizzle {name!r}: choose from {', '.join(MODES)}", argument)
+    return found
+
 
 #: Bytes of shared memory that a block can have on sm_90 and sm_100.
 LARGEST = 227 << 10

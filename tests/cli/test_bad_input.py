@@ -49,6 +49,15 @@ import pytest
         (("show", "m16n8k32", "f16", "E", "--selector", str(10**20)), ("choose from 0, 1",)),
         (("draw", "m16n8k32", "f16", "E", "--selector", str(-(10**20))), ("choose from 0, 1",)),
         (("show", "", "", ""), ("no shape ''", "m16n8k16")),
+        (
+            ("chain", "m64n128k16", "f32", "D", "--through", "m64n128k16", "f16", "A", "128B.K"),
+            ("names no swizzle: write --through 128B m64n128k16",),
+        ),
+        (
+            ("descriptor", "m64n128k16", "f16", "B", "128B.K", "--decode", "4000004000400000"),
+            ("'4000004000400000' is not a descriptor", "write 0x4000004000400000"),
+        ),
+        (("descriptor", "m64n128k16", "f16", "B", "128B"), ("128b is a mode without the axis", "128B.K, none.MN")),
         (("list", "--role", ""), ("no role '': choose from A, B",)),
         (("list", "--source", ""), ("no source ''", "ptx-isa-9.4")),
         (("list", "sources", "--source", "nobody"), ("no source nobody", "ptx-isa-9.4")),
