@@ -26,6 +26,9 @@ RUNS, WAITS, ENDED, POLLS, MEETS = range(5)
 #: The barrier that all threads of a cluster have, behind those of a block.
 OF_CLUSTER = 16
 
+#: Steps after which it is said again how many blocks have ended.
+_SAID = 1000
+
 #: What ends with a mask of the lanes that take part, and what has rules of its own.
 _MEMBERS = ("shfl", "vote", "match", "redux", "elect", "bar", "barrier")
 _BARRIERS = ("bar", "barrier")
@@ -80,10 +83,17 @@ class Machine(Threads):
                 found.setdefault(str(error), []).append(instruction.place.line)
         return {words: f"line{'s' * (len(lines) > 1)} {spans(lines)}" for words, lines in found.items()}
 
-    def run(self, limit: int) -> None:
-        """Run until every thread has ended. Stops, and says why, after ``limit`` steps, or where all wait."""
+    def run(self, limit: int, progress: Callable[[int], object]) -> None:
+        """Run until every thread has ended. Stops, and says why, after ``limit`` steps, or where all wait.
+
+        ``progress`` is told now and then how many blocks have ended.
+        """
+        said = self.log.steps
         with np.errstate(all="ignore"):
             while self.log.steps < limit and not self.log.stopped:
+                if self.log.steps - said >= _SAID:
+                    said = self.log.steps
+                    progress(int((self.state == ENDED).reshape(-1, self.per_block).all(axis=1).sum()))
                 runs = self.state == RUNS
                 if not runs.any() and (meets := self.state == MEETS).any():
                     self.state[meets], self.alone[meets] = RUNS, True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -150,14 +151,13 @@ def trace(
         blocks = order[first : first + together]
         machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
-        machine.run(limit)
+        machine.run(limit, partial(_say, progress, first, prod(grid)))
         if not log.stopped:
             tensor_memory.expect_freed(machine)
         machine.steps.clear()  # which refer to the machine, whose memory would else stay beside that of the next one
         if log.stopped:
             break
-        if progress is not None and first + together < prod(grid):
-            progress(first + together, prod(grid))
+        _say(progress, 0, prod(grid), first + len(blocks))
     after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
     output = by_name[steps[-1].left.name] if steps else None
     left = {each.name: _origins(each, after[each.name][1]) for each in ([output] if output else arrays)}
@@ -179,6 +179,12 @@ def trace(
     )
     counts = _counts(tape, log, prod(block), time.perf_counter() - started)
     return Trace(function.name, tuple(findings), tuple(notes), values, counts, conflicts, checked, judge, file)
+
+
+def _say(progress: Callable[[int, int], object] | None, first: int, total: int, ended: int) -> None:
+    """Say how many blocks have ended, where somebody asks."""
+    if progress is not None:
+        progress(first + ended, total)
 
 
 def _cluster(number: int, grid: Sequence[int], size: Sequence[int]) -> tuple[int, ...]:

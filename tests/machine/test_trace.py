@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from lanemap.capture.machine.arguments import named
+from lanemap.capture.machine.trace import trace
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.instructions import Key
 
@@ -265,3 +267,16 @@ ret; }}"""
     found = run(text, block=64)
     assert found.conflicts == (() if degree == 1 else (f"st of line 5 has {degree}-way conflicts",))
     assert found.ok  # slow is not wrong
+
+
+def test_a_long_run_says_how_many_blocks_have_ended():
+    text = """.visible .entry count(.param .u64 out) { .reg .b32 %r, %n; .reg .pred %p;
+    mov.u32 %r, 0; mad.lo.u32 %n, %ctaid.x, 600, 600;
+    AGAIN: add.u32 %r, %r, 1; setp.lt.u32 %p, %r, %n; @%p bra AGAIN; ret; }"""
+    said = []
+    arguments = named(["out=u32[1]"])
+    trace(text, {}.get, arguments, block=(1, 1, 1), grid=(3, 1, 1), progress=lambda *of: said.append(of))
+    assert {total for _, total in said} == {3}
+    assert [done for done, _ in said] == sorted(done for done, _ in said)
+    assert (said[0][0], said[-1][0]) == (0, 3)
+    assert len(said) > 3
