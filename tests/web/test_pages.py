@@ -875,3 +875,10 @@ def test_a_vendor_in_a_search_is_whose_what_is_found_is(known):
     assert every
     assert [*known.like("NVIDIA m16n8k16 f16")] == every
     assert [*known.like("amd m16n8k16 f16")] == []
+
+
+def test_an_operand_in_memory_leads_to_its_descriptor(client):
+    page = unescape(client.get("/wgmma/m64n64k16/f16/B?qualifiers=128B.K").text)
+    (href,) = re.findall(r'href="([^"]+)">Its descriptor', page)
+    assert "descriptor without address: 0x" in client.get(href).text
+    assert "Its descriptor" not in client.get("/wgmma/m64n64k16/f16/A?qualifiers=").text
