@@ -266,7 +266,7 @@ def descriptor(database: Database, form: Format, operand: str, tile: str | None,
     answer = database.descriptor(operand, tile, decode=None if decode is None else word(decode, "a descriptor", 64))
     if form is not Format.JSON:
         return encoded(answer.rows(), form)
-    made = None if decode else getattr(answer, "word", None)  # as text, because JSON has no whole numbers of 64 bits
+    made = getattr(answer, "word", None)  # as text, because JSON has no whole numbers of 64 bits
     record = {"word": made if made is None else hex(made), "verdict": getattr(answer, "verdict", None)}
     return json.dumps(record | {"text": answer.text(), "rows": answer.rows().records()}) + "\n"
 
