@@ -354,13 +354,14 @@ def test_what_is_no_descriptor_is_refused(client, refused):
 
 
 @pytest.mark.slow
-def test_a_report_may_be_larger_than_an_answer(small, monkeypatch, refused):
+def test_a_report_may_be_larger_than_an_answer(small, monkeypatch, refused, tmp_path):
     async def here(function, *args, **_):
         return await anyio.to_thread.run_sync(function, *args)
 
     monkeypatch.setattr(work.to_process, "run_sync", here)
     monkeypatch.setattr(work, "_limit_memory", lambda: None)
     monkeypatch.setattr(work, "LARGEST_ANSWER", 100)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with lanemap.open(small) as database, asking(database) as client:
         for path in ("/api/check", "/api/diff?left=ours", "/api/check?format=csv"):
             answer = client.get(path)
@@ -369,6 +370,8 @@ def test_a_report_may_be_larger_than_an_answer(small, monkeypatch, refused):
         assert client.get("/api/check").json() == json.loads(database.check().report("json"))
         assert client.post("/api/diff", content=client.get("/api/export/csv?source=ours").content).json()["agree"]
         refused(client.get("/api/sql?query=SELECT+*+FROM+layout"), 400, "the answer has more than")
+        refused(client.get("/api/diff?left=nothing"), 400, "no source")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_file_that_claims_a_tile_is_compared_with_it(client, refused):
