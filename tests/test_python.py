@@ -87,6 +87,18 @@ def test_fragments_and_sources(database, shipped):
     assert len(database.fragments(None)) == sum(len(database.fragments(name)) for name in shipped)
 
 
+@pytest.mark.slow
+def test_a_fragment_in_hand_is_moved_and_reduced_as_by_its_name(database):
+    for words, ends in {
+        "m16n8k16 f16 A": ("ldmatrix", "m16n8k16 f16 A"),
+        "m16n8k16 f16 D": ("m16n8k16 f16 D", "stmatrix"),
+    }.items():
+        (fragment,) = database.operand(words)
+        for along in ("row", "col"):
+            assert str(database.move(fragment, along)) == str(database.chain(*ends, major=along)), words
+            assert str(fragment.reduced(along)) == str(database.reduce(words, along)), words
+
+
 @pytest.mark.parametrize(
     ("request_", "words"),
     [

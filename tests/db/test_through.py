@@ -132,3 +132,18 @@ def test_what_cannot_go_through_a_tile_is_refused(database, first, second, mode,
 def test_what_means_nothing_through_a_tile_is_refused(database, more):
     with pytest.raises(lanemap.LanemapError, match=f"{next(iter(more))} is not for a chain through shared memory"):
         database.chain("m64n64k16 f32 D", "m64n64k16 f16 A 128B.K", through="128B", **more)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("role", "mode"), [("B", "32B"), ("A", "128B")])
+def test_elements_lie_in_the_words_of_their_bits(database, role, mode, transposed):
+    """By row and column of D: columns count along M or N of B, and of an A that is D transposed."""
+    of_second = f"m64n64k16 f16 {role} {mode}.K"
+    found = database.chain("m64n64k16 f32 D", of_second, through=mode, transpose=transposed)
+    lane, word, slot, row, col, last = np.array([*found.words(found.written)]).T
+    cell = (col, row) if (role == "B") != transposed else (row, col)
+    assert np.array_equal(found.written[cell], 32 * word + 16 * slot)
+    assert len({*zip(row, col, strict=True)}) == found.written.size
+    assert not lane.any()
+    assert np.array_equal(col, last)
