@@ -33,8 +33,7 @@ class Extent(NamedTuple):
         if whole.registers <= self.registers and whole.cols <= self.cols:
             return whole
         times = whole.cols // self.cols
-        fits = whole.cols == times * self.cols and whole.registers <= times * self.registers
-        return self._replace(times=times) if fits else None
+        return self._replace(times=times) if whole.registers <= times * self.registers else None
 
 
 def extents(tables: Mapping[str, Any], shared: Mapping[str, str]) -> dict[str, Extent]:

@@ -252,6 +252,26 @@ def test_every_surface_answers_for_a_member(own, tmp_path):
         assert one.key in {result.key for result in both}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "shape", ["m64n256k256 b1", "m64n24k256 b1", "m64n8k16 f16", "m64n40k16 f16", "m64n256k16 f16"]
+)
+def test_what_is_stored_once_is_there_as_often_as_it_repeats(whole, shape):
+    """Of D, too, whose registers repeat in each lane."""
+    with lanemap.open(whole) as database:
+        for named in (f"{shape} B 128B.K", f"{shape} B none.K", f"{shape.replace('b1', 's32')} D"):
+            one = database.fragment(f"wgmma {named}")
+            where = " AND ".join(
+                f"{name} = '{getattr(one, name)}'" for name in ("instruction", "shape", "type", "role")
+            )
+            where += f" AND qualifiers = '{one.qualifiers}'" if one.qualifiers else ""
+            rows = database.select(
+                "SELECT lane, reg, slot, row, col, col_last, computation FROM layout"
+                f" WHERE {where} AND source = '{one.source}' ORDER BY lane, reg, slot"
+            ).rows
+            assert [*map(tuple, rows)] == [*map(tuple, one.tuples())], named
+
+
 def test_members_are_judged_by_themselves_where_sources_agree_otherwise_than_in_the_family():
     named = Key("wgmma", "m64n256k16", "f16", "B", None, None, "none.K")
     whole = next(one for one in catalogue.document("ptx-isa-9.4").fragments if one.key == named)
