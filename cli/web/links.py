@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from ... import Database, Key, LanemapError, Product, Query, Survey
 from ...db.errors import refusal
-from ...db.text import naturally
+from ...db.text import grouped, naturally
 
 #: What tells the fragments of an operand apart.
 _VARIANTS = ("major", "selector", "qualifiers")
@@ -223,9 +223,12 @@ def suggested(request: str, words: str) -> list[str]:
 
 def near(survey: Survey, path: str) -> list[Page]:
     """The pages whose addresses are most like one that there is not."""
-    every = _pages(survey, (*survey.products, *survey.fragments))
-    addresses = {page.address.lower(): page for page in every}
-    return [addresses[address] for address in get_close_matches(path.lower(), addresses, n=6, cutoff=0.6)]
+    every = _pages(survey, (*survey.products, *(first for first, *_ in survey.operands.values())))
+    by_name = grouped(every, lambda page: page.path[0].lower())
+    path = path.lower().removeprefix("/picture")
+    names = get_close_matches(path.strip("/").partition("/")[0], by_name)
+    addresses = {page.address.lower(): page for name in names for page in by_name[name]}
+    return [addresses[address] for address in get_close_matches(path, addresses, n=6, cutoff=0.6)]
 
 
 def _pages(survey: Survey, matches: Iterable[Key | Product]) -> list[Page]:
