@@ -16,7 +16,7 @@ sparse A and E an element only has a window of columns, ``col`` to ``col_last``;
     list        list, fragments, sources, findings, names, following, digest
     draw        draw, and fragment(...).draw(lanes=[13])
     compare     diff, check, report, fleet, survey
-    chain       chain, also with ldmatrix and stmatrix, whose cpp() is device code; reduce; descriptor
+    chain       chain, also with ldmatrix and stmatrix, whose cpp() is device code; move; reduce; descriptor
     trace       trace, which runs a kernel on simulated threads, and blame, which needs no kernel
     export      export; decode and encode turn sparse metadata into columns and back
     load        import_layouts, ingest, capture, add, add_capture, remove, refresh
@@ -636,8 +636,8 @@ class Database:
     def move(self, fragment: Fragment, major: str) -> Recipe:
         """How ldmatrix loads a fragment in hand from a tile in shared memory of this major, or stmatrix stores a D.
 
-        >>> db.move(db.fragment("m16n8k16", "f16", "A"), "row").verdict
-        'A of mma m16n8k16 f16 from a row-major tile of 16 rows of 32 bytes'
+            >>> db.move(db.fragment("m16n8k16", "f16", "A"), "row").degree
+            2
 
         By its name, of several and with a pitch see ``chain``.
         """

@@ -277,13 +277,13 @@ def test_an_operand_that_is_exported_for_triton_is_read_as_itself(words, databas
             "#ttg.nvidia_mma<{versionMajor = 2, foo = [[2, 0]], instrShape = [16, 8]}>",
             "there is no attribute foo in .*: leave it out",
         ),
-        ("#ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>", "write out what #mma stands for"),
+        ("#ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>", "as #mma is: write out what it stands for"),
         (
             "#ttg.dot_op<{opIdx = 0, parent = #ttg.amd_mfma<{version = 3, instrShape = [16, 16]}>, kWidth = 4}>",
             "none of AMD's instructions here is spelt so: import",
         ),
         ("#ttg.amd_mfma<{version = 3, warpsPerCTA = [1, 1], instrShape = [16, 16]}>", "none of AMD's instructions"),
-        ("#ttg.blocked<{sizePerThread = [1, 1], order = [1, 0]}>", "ttg.blocked is not covered: it is no instruction"),
+        ("#ttg.blocked<{sizePerThread = [1, 1], order = [1, 0]}>", "ttg.blocked is not covered: it names no matrix"),
     ],
 )
 def test_names_that_no_form_has_are_not_taken_for_like_ones(name, words):
