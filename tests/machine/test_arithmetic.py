@@ -448,3 +448,111 @@ def test_what_changes_nothing_of_a_constant_leaves_no_trace(operation, constant)
     unchanged = (total == added) & ((numbers != 0) | np.isinf(constant))
     assert np.array_equal(found.outputs["C"], total)
     assert np.array_equal(found.judge.stored == 0, unchanged)
+
+
+#: Functions of one float, with what each is where it is not finite or has no value.
+FUNCTIONS = {
+    "sqrt.rn.f32": lambda x: math.sqrt(x) if x >= 0 else math.nan,
+    "rsqrt.approx.f32": lambda x: math.inf if x == 0 else 1 / math.sqrt(x) if x > 0 else math.nan,
+    "rcp.rn.f32": lambda x: math.copysign(math.inf, x) if x == 0 else 1 / x,
+    "ex2.approx.f32": lambda x: 2**x,
+    "lg2.approx.f32": lambda x: -math.inf if x == 0 else math.log2(x) if x > 0 else math.nan,
+    "sin.approx.f32": math.sin,
+    "cos.approx.f32": math.cos,
+    "tanh.approx.f32": math.tanh,
+}
+FLOATS = st.lists(st.floats(-100, 100, width=32, allow_subnormal=False), min_size=1, max_size=16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opcode", FUNCTIONS)
+@examples(40)
+@given(numbers=FLOATS)
+def test_functions_of_a_float(opcode, numbers):
+    found = computed(f"{opcode} %d, %a;", "f32", {"a": np.array(numbers, "f4")})
+    expected = np.array([FUNCTIONS[opcode](number) for number in numbers], "f4")
+    assert np.allclose(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True), (numbers, found)
+
+
+WORDS = st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 3), min_size=1, max_size=16)
+
+
+def in_bytes(number, signs):
+    return [signed(number >> at & 0xFF, 8) if signs else number >> at & 0xFF for at in (0, 8, 16, 24)]
+
+
+def difference_added(a, b, c, *, signs):
+    return abs(signed(a, 32) - signed(b, 32) if signs else a - b) + c
+
+
+OF_WORDS = {
+    "sad.u32 %d, %a, %b, %c;": lambda a, b, c: difference_added(a, b, c, signs=False),
+    "sad.s32 %d, %a, %b, %c;": lambda a, b, c: difference_added(a, b, c, signs=True),
+    "cnot.b32 %d, %a;": lambda a, b, c: int(a == 0),
+    "copysign.f32 %d, %a, %b;": lambda a, b, c: a & 1 << 31 | b & (1 << 31) - 1,
+    **{
+        f"dp4a.{one}32.{two}32 %d, %a, %b, %c;": lambda a, b, c, signs=(one == "s", two == "s"): (
+            sum(x * y for x, y in zip(in_bytes(a, signs[0]), in_bytes(b, signs[1]), strict=True)) + c
+        )
+        for one in "us"
+        for two in "us"
+    },
+    **{
+        f"setp.{name}.u32 %q, %a, %b; selp.b32 %d, 1, 0, %q;": rule
+        for name, rule in {
+            "lo": lambda a, b, c: int(a < b),
+            "ls": lambda a, b, c: int(a <= b),
+            "hi": lambda a, b, c: int(a > b),
+            "hs": lambda a, b, c: int(a >= b),
+        }.items()
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("instruction", OF_WORDS)
+@examples(60)
+@given(words=WORDS, same=st.booleans())
+def test_functions_of_words(instruction, words, same):
+    words = [(a, a if same else b, c) for a, b, c in [*words, (0, 0, 0)]]
+    given_ = dict(zip("abc", np.array(words, "u4").T.copy(), strict=True))
+    found = computed(instruction, "u32", given_).tolist()
+    assert found == [OF_WORDS[instruction](*each) & 0xFFFFFFFF for each in words]
+
+
+@pytest.mark.slow
+@examples(40)
+@given(members=st.integers(1, 2**32 - 1), leaving=st.integers(0, 2**32 - 1))
+def test_the_first_of_those_who_execute_it_is_elected(members, leaving):
+    """Some lanes have ended before, as by exit."""
+    members &= ~leaving & 0xFFFFFFFF
+    if not members:
+        return
+    text = f""".visible .entry one(.param .u64 d) {{ .reg .b64 %o; .reg .b32 %t, %m, %l, %v; .reg .pred %p, %q;
+    ld.param.u64 %o, [d]; mov.u32 %t, %tid.x; mad.wide.u32 %o, %t, 4, %o; mov.u32 %v, 7;
+    shr.b32 %m, {leaving}, %t; and.b32 %m, %m, 1; setp.eq.u32 %p, %m, 1; @%p exit;
+    shr.b32 %m, {members}, %t; and.b32 %m, %m, 1; setp.ne.u32 %p, %m, 1; @%p bra OVER;
+    elect.sync %l|%q, {members}; selp.b32 %v, 1, 0, %q; mad.lo.u32 %v, %l, 2, %v;
+    OVER: st.global.u32 [%o], %v; ret; }}"""
+    found = run(text, ["d=u32[32]=99"]).outputs["d"].tolist()
+    first = (members & -members).bit_length() - 1
+    for lane, value in enumerate(found):
+        taken = members >> lane & 1
+        expected = 99 if leaving >> lane & 1 else 2 * first + (lane == first) if taken else 7
+        assert value == expected, (lane, hex(members), hex(leaving))
+
+
+@pytest.mark.parametrize("space", ["shared", "local", "global"])
+def test_a_generic_address_is_in_the_window_of_its_state_space(space):
+    makes = {
+        "shared": "mov.u64 %a, tile; cvta.shared.u64 %a, %a;",
+        "local": "mov.u64 %a, own; cvta.local.u64 %a, %a;",
+        "global": "mov.u64 %a, %o;",
+    }
+    asks = [
+        f"isspacep.{each} %p, %a; selp.b32 %v, 1, 0, %p; st.global.u32 [%o+{4 * at}], %v;"
+        for at, each in enumerate(makes)
+    ]
+    text = f""".visible .entry one(.param .u64 d) {{ .reg .b64 %o, %a; .reg .b32 %v; .reg .pred %p;
+    .shared .b8 tile[64]; .local .b8 own[64]; ld.param.u64 %o, [d]; {makes[space]} {" ".join(asks)} ret; }}"""
+    assert run(text, ["d=u32[3]"], block=1).outputs["d"].tolist() == [int(each == space) for each in makes]
