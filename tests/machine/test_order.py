@@ -91,6 +91,15 @@ def test_what_wgmma_reads_may_be_written_after_a_wait_of_its_group():
     assert order.writes(FIRST) is None
 
 
+def test_what_wgmma_reads_is_still_read_after_threads_have_read_it():
+    order = Block()
+    order.reads(FIRST, WGMMA)
+    order.commit(np.array([0]), WGMMA)
+    order.reads(FIRST)
+    order.meet(BOTH)
+    assert order.writes(FIRST) is not None
+
+
 THREADS = 0, 1, 32, 33, 64, 96
 FLAG = np.array([8])
 STEPS = st.tuples(
