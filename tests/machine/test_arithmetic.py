@@ -461,13 +461,13 @@ FUNCTIONS = {
     "cos.approx.f32": math.cos,
     "tanh.approx.f32": math.tanh,
 }
-FLOATS = st.lists(st.floats(-100, 100, width=32, allow_subnormal=False), min_size=1, max_size=16)
+SMALL = st.lists(st.floats(-100, 100, width=32, allow_subnormal=False), min_size=1, max_size=16)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("opcode", FUNCTIONS)
 @examples(40)
-@given(numbers=FLOATS)
+@given(numbers=SMALL)
 def test_functions_of_a_float(opcode, numbers):
     found = computed(f"{opcode} %d, %a;", "f32", {"a": np.array(numbers, "f4")})
     expected = np.array([FUNCTIONS[opcode](number) for number in numbers], "f4")
