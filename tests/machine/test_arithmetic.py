@@ -447,7 +447,7 @@ def test_what_changes_nothing_of_a_constant_leaves_no_trace(operation, constant)
     total = numbers + added
     unchanged = (total == added) & ((numbers != 0) | np.isinf(constant))
     assert np.array_equal(found.outputs["C"], total)
-    assert np.array_equal(found.judge.stored == 0, unchanged)
+    assert np.array_equal(found.judge.stored.ids == 0, unchanged)
 
 
 #: Functions of one float, with what each is where it is not finite or has no value.
