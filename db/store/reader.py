@@ -43,6 +43,9 @@ _LONGEST = 86_400
 _IDLE = 4
 _MOST_KEPT = 4096
 
+#: No layout has more elements than this many bytes. A database from elsewhere may say so of a few.
+_MOST_BYTES = 1 << 26
+
 #: The tables that a query can read.
 TABLES = "layout, source, fragment, citation, mapping, element, finding, instruction, form and operand"
 
@@ -159,10 +162,10 @@ class Reader(ABC):
         read = {}
         for number, digest, elements, registers, cols, times, lender in rows:
             try:
-                own = lender is None
-                read[number] = (
-                    zlib.decompress(elements) if own else part(whole[lender], registers * times, cols * times)
-                )
+                if lender is None:
+                    read[number] = zlib.decompressobj().decompress(elements, _MOST_BYTES)
+                else:
+                    read[number] = part(whole[lender], registers * times, cols * times)
             except (TypeError, zlib.error):
                 read[number] = b""
             if sha256(read[number]).hexdigest() != digest:

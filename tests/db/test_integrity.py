@@ -5,6 +5,8 @@ import random
 import re
 import shutil
 import sqlite3
+import tracemalloc
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -206,6 +208,19 @@ def test_what_is_sound_stays_so_when_sources_come_and_go(own, sources):
             change()
             assert list(problems(database.reader)) == []
             assert len(database.sql("SELECT name FROM source")) - len(SHIPPED) in (0, 1)
+
+
+@pytest.mark.slow
+def test_a_few_bytes_do_not_become_gigabytes(small, tmp_path, shipped_once):
+    file = shutil.copy(small, tmp_path / "damaged.db")
+    with sqlite3.connect(file) as connection:
+        assert connection.execute("UPDATE mapping SET elements = ?", [zlib.compress(bytes(1 << 28))]).rowcount
+    with lanemap.open(file) as database, pytest.raises(errors.DamagedError, match="the elements of mapping"):
+        tracemalloc.start()
+        database.find("m16n8k8", "f16", "A", row=0, col=0, source="printed")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 1 << 28
 
 
 @pytest.mark.parametrize("ask", ["find", "fragment"])
