@@ -33,7 +33,7 @@ class Extent(NamedTuple):
         if whole.registers <= self.registers and whole.cols <= self.cols:
             return whole
         times = whole.cols // self.cols
-        return self._replace(times=times) if whole.registers <= times * self.registers else None
+        return self._replace(times=times) if len(table) == times * len(self.within(table)) else None
 
 
 def extents(tables: Mapping[str, Any], shared: Mapping[str, str]) -> dict[str, Extent]:

@@ -56,6 +56,16 @@ def test_what_is_stored_gives_all_elements(lanes, rows, slots, columns, times, d
         assert part.tobytes() == tables[digest].tobytes()
 
 
+@pytest.mark.parametrize("registers", [1, 63, 64])
+def test_a_part_may_end_within_a_repetition(registers):
+    table = sorted_table(tile(8, 16, 8, 32, 2))
+    part = table[(table["reg"] < 64 + registers) & (table["col"] < 16)]
+    tables = {"all": table, "part": part}
+    shared = lenders(tables, {})
+    assert shared == {"part": "all"}
+    assert taken(table, extents(tables, shared)["part"]) == set(map(tuple, part.tolist()))
+
+
 @pytest.mark.parametrize(("columns", "times", "stored"), [(8, 32, 8), (8, 64, 16), (8, 31, 8), (4, 2, 8), (1, 256, 8)])
 def test_the_smallest_repetition_is_stored(columns, times, stored):
     """No more than 32 times, and of few elements all."""
