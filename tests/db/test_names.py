@@ -595,6 +595,12 @@ def test_an_atom_with_block_scales_and_no_arguments_has_them():
     assert {form.scale is None for form in Query("SM120_16x8x32_TN").forms} == {True}
 
 
+@pytest.mark.parametrize("role", ["A", "C", "SFA", "SFB"])
+def test_a_role_may_stand_behind_an_atom_in_the_same_text(role):
+    atom = "SM120_16x8x64_TN_VS<float_e2m1_t, float_e2m1_t, float, float_ue8m0_t, 32>"
+    assert Query(f"{atom} {role}").parameters() == Query(atom, role=role).parameters()
+
+
 def test_words_behind_a_name_in_one_piece_say_more_of_it():
     encoding = "#ttg.nvidia_mma<{versionMajor = 3, instrShape = [16, 128, 16]}>"
     assert [form.a for form in Query(f"{encoding} bf16").forms] == ["bf16"]
