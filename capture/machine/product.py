@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -124,6 +125,10 @@ def _indices(matched: re.Match[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
 def _factor(matched: re.Match[str], known: Mapping[str, tuple[str, ...]]) -> Factor:
     name = matched["name"] or matched["stored"]
     indices, shares = _indices(matched)
+    if name in FUNCTIONS:
+        raise LanemapError(f"{name} is of a whole step: compute it in a step before", "product")
+    if matched.string[matched.end() :].lstrip().startswith("("):
+        raise LanemapError(f"there is no function {name}: choose from {', '.join(FUNCTIONS)}", "product")
     if not (indices := indices or known.get(name, ())):
         raise LanemapError(f"{name} of the product has no indices: write it like {name}[m,n]", "product")
     return Factor(name, indices, shares, matched["metadata"] or "")
@@ -152,14 +157,15 @@ def _terms(text: str, known: Mapping[str, tuple[str, ...]]) -> list[Term]:
 def extents(steps: Sequence[Formula], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """The extent of each index. Raises LanemapError where arrays disagree, or one is not an argument."""
     found: dict[str, tuple[int, str]] = {}
+    computed: dict[str, tuple[int, ...]] = {}
     made = {step.left.name for step in steps}
-    for step in steps:
-        for factor in (*(factor for term in step.terms for factor in term.factors), step.left):
-            if factor.name not in shapes:
-                if factor.name not in made:
-                    raise LanemapError(f"{factor.name} of the product is no argument: there is {', '.join(shapes)}")
+    of_steps = [[*(factor for term in step.terms for factor in term.factors), step.left] for step in steps]
+    for factors in of_steps:
+        for factor in factors:
+            if factor.name not in shapes and factor.name not in made:
+                raise LanemapError(f"{factor.name} of the product is no argument: there is {', '.join(shapes)}")
+            if (shape := shapes.get(factor.name, computed.get(factor.name))) is None:
                 continue
-            shape = shapes[factor.name]
             if factor.metadata and factor.metadata not in shapes:
                 raise LanemapError(f"{factor.metadata} of the product is no argument: there is {', '.join(shapes)}")
             if factor.metadata and (shape[:-1] != shapes[factor.metadata][:-1] or len(shape) != 2):
@@ -175,6 +181,12 @@ def extents(steps: Sequence[Formula], shapes: Mapping[str, Sequence[int]]) -> di
                 known, where = found.setdefault(name, (extent, factor.name))
                 if known != extent:
                     raise LanemapError(f"{name} is {known} of {where}, and {extent} of {factor.name}")
+        left = factors[-1]
+        if found.keys() >= {*left.indices}:
+            computed[left.name] = tuple(found[name][0] for name in left.indices)
+    for factor in chain.from_iterable(of_steps):
+        if unknown := {*factor.indices} - found.keys():
+            raise LanemapError(f"{min(unknown)} of {factor.name} is an index of no argument", "product")
     return {name: extent for name, (extent, _) in found.items()}
 
 

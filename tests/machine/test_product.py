@@ -142,3 +142,25 @@ def test_any_text_is_read_or_refused_in_one_line(text):
 def test_what_would_mean_something_else_is_refused(text):
     with pytest.raises(LanemapError, match="write it like|compute it in a step before"):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("C[m,n] = sofmax(A[m,n])", "there is no function sofmax: choose from softmax, causal, exp, relu, max, sum"),
+        ("C[m,n] = A[m,n] + relu(A[m,n])", "relu is of a whole step: compute it in a step before"),
+    ],
+)
+def test_a_function_that_is_none_is_named(text, words):
+    with pytest.raises(LanemapError, match=words):
+        parse(text)
+
+
+def test_an_index_has_the_extent_of_what_a_step_before_computes():
+    steps = parse("S[m,n] = A[m,k] B[n,k]; P[i,j] = softmax(S[i,j]); C[m,n] = P[m,n]")
+    shapes = {"A": (16, 8), "B": (4, 8), "C": (16, 4)}
+    assert extents(steps, shapes) == {"m": 16, "n": 4, "k": 8, "i": 16, "j": 4}
+    with pytest.raises(LanemapError, match="n is 4 of B, and 16 of S"):
+        extents(parse("S[m,n] = A[m,k] B[n,k]; C[m,n] = S[n,m]"), shapes)
+    with pytest.raises(LanemapError, match="q of S is an index of no argument"):
+        extents(parse("S[m,q] = A[m,k]; C[m,n] = S[m,q] B[n,k]"), shapes)
