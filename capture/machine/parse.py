@@ -11,6 +11,7 @@ import numpy as np
 
 from ...db.errors import LanemapError
 from .ptx import (
+    REGISTER_BITS,
     SPACES,
     TYPE,
     Both,
@@ -203,6 +204,8 @@ class _Reader:
         type_, letters = words[at - 1].removeprefix("."), "xyzw"[: int(words[1][2:])] if at == 3 else ""
         if type_ == "b128":
             type_, letters = "b64", "xy"
+        if bits_of(type_) not in REGISTER_BITS:
+            raise ValueError(type_)
         while at < len(words):
             name, several = words[at], words[at + 1 : at + 2] == ["<"]
             for each in [f"{name}{number}" for number in range(int(words[at + 2]))] if several else [name]:

@@ -16,6 +16,10 @@ SPACES = (".global", ".const", ".shared", ".local", ".param")
 TYPE = re.compile(r"(?:[busf]|bf|tf)(\d+)(x2)?|pred")
 
 
+#: Bits that a register may have.
+REGISTER_BITS = (1, 8, 16, 32, 64, 128)
+
+
 def bits_of(type_: str) -> int:
     """Bits of a type such as ``u32`` or ``f16x2``; 1 of ``pred``.
 

@@ -19,6 +19,7 @@ from .launch import Fault, Job, Unknown
 from .memory import LOCAL, SHARED, Memory, Spaces
 from .order import Order, Race
 from .ptx import (
+    REGISTER_BITS,
     Function,
     MemoryOperand,
     Module,
@@ -148,7 +149,8 @@ class Threads:
 
     def register(self, operand: Operand, type_: str, function: Function) -> Register:
         """The register of an operand; for an immediate, a variable or a special register one that is constant."""
-        width = bits_of(type_)
+        if (width := bits_of(type_)) not in REGISTER_BITS:
+            raise Unknown(f"no register is a {type_}")
         match operand:
             case Vector((only,)):
                 return self.register(only, type_, function)

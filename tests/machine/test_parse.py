@@ -5,6 +5,8 @@ import subprocess
 import numpy as np
 import pytest
 
+from lanemap.db.errors import LanemapError
+
 from ..toolchain import program
 from .conftest import run
 
@@ -56,3 +58,12 @@ def test_ptxas_reads_them(tmp_path, changes):
     command = [program("ptxas"), "-arch=sm_90a", tmp_path / "turn.ptx", "-o", tmp_path / "turn.o"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("type_", ["b4", "u6", "b24", "b256"])
+def test_a_type_that_no_register_has_is_named(type_):
+    arguments = {"in": "u32[128]", "out": "u32[128]=0"}
+    with pytest.raises(LanemapError, match=f"line 7 of the PTX cannot be read: .reg .{type_} %in"):
+        run(KERNEL.replace(".reg .b64 %in", f".reg .{type_} %in"), arguments)
+    found = run(KERNEL.replace("CHANGES", f"ld.global.{type_} %t, [%in];"), arguments)
+    assert f"no register is a {type_}, line 13" in str(found)
