@@ -200,8 +200,11 @@ class Judge(Labelling):
                 self._follow_alone(side, last=True)
         return Followed(self, event, sides, pair)
 
-    def stored_as(self, origin: int) -> tuple[tuple[str, int, int] | None, str]:
-        """The D that a sum was computed in last, and in words how that is stored, where all of it is of one tile."""
+    def stored_as(self, origin: int) -> tuple[tuple[str, int, int] | None, str] | None:
+        """The D that a sum was computed in last, and in words how that is stored, where all of it is of one tile.
+
+        None where it is stored as it must be.
+        """
         while origin >= self.tape.starts[0]:
             event, place = self.tape.event(origin)
             if isinstance(event, Execution):
@@ -209,7 +212,8 @@ class Judge(Labelling):
                 if (held := self._followed(event).fragment("D", warp)) is None:
                     break
                 operand, name = self._operand("D", event, warp)
-                return operand, f"{name}, as it is stored: {described(held, self.must('D', operand[1]))}"
+                words = described(held, self.must("D", operand[1]))
+                return (operand, f"{name}, as it is stored: {words}") if words else None
             origin = int(max(event.left[place], event.right[place]))
         return None, ""
 

@@ -106,6 +106,8 @@ def trace(
     steps = product.parse(formula) if formula else ()
     named = [factor.name for step in steps for term in step.terms for factor in term.factors]
     outputs = [step.left.name for step in steps if step.left.name not in named]
+    if seed < 0:
+        raise LanemapError(f"seed {seed}: write a whole number from 0 on", "seed")
     arguments = [_with_metadata(argument, arguments, steps, seed) for argument in arguments]
     given = parameters.given(arguments, function, outputs, seed)
     arrays = [argument for argument in given if argument.pointer]
@@ -374,12 +376,12 @@ def _wrong(judge: Judge, number: int, wrong: Array, ids: Array, values: Array, w
     words = f"{judge.name(number)}: {len(flat)} of {wrong.size} elements are wrong"
     details, at, kind, operand = list[str](), 0, "sum", None
     first = int(np.argmax(elsewhere))
-    other = labels.place[first]
-    if elsewhere.any() and sums.words(judge, number, other[:rank].tolist(), int(ids[flat[first]])) in ("", sums.RIGHT):
-        at, kind = first, "store"
+    other, origin = labels.place[first], int(ids[flat[first]])
+    right = elsewhere.any() and sums.words(judge, number, other[:rank].tolist(), origin) in ("", sums.RIGHT)
+    if right and (stored := judge.stored_as(origin)):
+        at, kind, (operand, how) = first, "store", stored
         subject = f"{judge.element(number, place[at])} has the sum of {judge.element(number, other)}"
         details.append(f"{subject}; so for {np.count_nonzero(elsewhere)} of {wrong.size} elements")
-        operand, how = judge.stored_as(int(ids[flat[at]]))
         details += [how] if how else []
     elif own := sums.words(judge, number, place[at].tolist(), int(ids[flat[at]])):
         details.append(own)

@@ -68,6 +68,15 @@ def test_a_register_that_nobody_wrote_is_named_by_its_operand(register, role, sl
     assert f"lane 0 register {register[-1]} slot 0 is uninitialised  (64 of {slots} slots)" in str(finding)
 
 
+def test_d_that_is_stored_right_explains_no_wrong_sum():
+    """B is transposed, and whatever its columns are called, no sum of another element is in C."""
+    text = changed("ldmatrix.sync.aligned.m8n8.x2.shared", "ldmatrix.sync.aligned.m8n8.x2.trans.shared")
+    operand, wrong = run(text, ARGUMENTS, "C[m,n] = relu(A[m,k] B[n,k])", block=64).findings
+    assert operand.words.endswith("blocks of 8 x 8 are transposed")
+    assert (wrong.kind, wrong.operand, len(wrong.details)) == ("sum", None, 1)
+    assert "and must be" in wrong.details[0]
+
+
 #: The product with another matrix added, which C is loaded from.
 LOADED = """
     mad.lo.u32 %at, %pair, 8, %row;
