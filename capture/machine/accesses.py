@@ -71,7 +71,7 @@ class Accesses:
         self.newest[place] = np.maximum(self.newest[place], numbers)
 
     def noted(self, place: Array, settled: Array) -> list[tuple[Array, Array]]:
-        """Where reads of these bytes are kept, and those that are; none where all of them are below ``settled``."""
+        """The tables that keep reads of these bytes, each with the reads; none where all are below ``settled``."""
         if not (self.newest[place] >= settled).any():
             return []
         slots = self.reads.reshape(-1, len(self.writer))

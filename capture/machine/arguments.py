@@ -187,7 +187,7 @@ def _field(text: str, written: str, folder: Path | None) -> Field:
 
 
 def number_bytes(number: float, type_: str) -> bytes | None:
-    """A number as a type has it; None where that has none such.
+    """The bytes of a number of a type; None where the type has no such number.
 
     A float may be rounded, but not to zero, to the largest or to infinity.
     """

@@ -43,7 +43,7 @@ _LONGEST = 86_400
 _IDLE = 4
 _MOST_KEPT = 4096
 
-#: No layout has more elements than this many bytes. A database from elsewhere may say so of a few.
+#: No layout takes more bytes. In a database from elsewhere a few compressed ones may claim to be any number.
 _MOST_BYTES = 1 << 26
 
 #: The tables that a query can read.

@@ -7,10 +7,10 @@ member       another shape of the operand of a fragment, whose layout is the fir
 citation     what else a source says about a layout, ``words`` in JSON, once for all of which it says the same
 mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed and
              compressed, for reading many at once, and ``digest`` is their sha256 as they are packed; ``element`` holds
-             the same, for SQL: those in registers and columns below ``registers`` and ``cols``, which are there
-             ``times``, each so many registers and columns further. A mapping that is part of a larger one, as D and B
-             of wgmma are of those with the largest N, has neither of its own, but those of ``rows_of``. ``rows_sum``
-             is the sum of the rows of one that has them
+             the first of ``times`` repetitions, for SQL: what is in registers below ``registers`` and columns below
+             ``cols``. Each one more is so many registers and columns further. A mapping that is part of a larger one,
+             as D and B of wgmma are of those with the largest N, has neither of its own, but those of ``rows_of``.
+             ``rows_sum`` is the sum of the rows of one that has them
 repetition   the numbers below the largest ``times``
 element      its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding      what the structural checks found when a fragment was loaded

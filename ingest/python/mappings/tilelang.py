@@ -1,4 +1,4 @@
-"""TileLang's fragments: those of its emitters, and the tiles of four products of m8n8k4, cut into one; and kernels."""
+"""TileLang's fragments, of its emitters and of one m8n8k4 cut out of a tile of four, and kernels that it compiles."""
 
 from contextlib import suppress
 from importlib import import_module
