@@ -193,6 +193,8 @@ class _Reader:
             x, y, z, *_ = [*map(int, re.findall(r"\d+", re.split("[^\\d, ]", behind)[0])), 1, 1]
             function.cluster = x, y, z
         registers = [each for each in (*function.parameters, *returns) if each.space == ".reg"]
+        if function.entry and registers:
+            raise ValueError(words)
         function.registers |= {each.name: each.type for each in registers}
         # What is only declared ends with a semicolon, and no brace follows: the next head replaces it.
         self.function = None if ".extern" in words else function

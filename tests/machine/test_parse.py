@@ -67,3 +67,8 @@ def test_a_type_that_no_register_has_is_named(type_):
         run(KERNEL.replace(".reg .b64 %in", f".reg .{type_} %in"), arguments)
     found = run(KERNEL.replace("CHANGES", f"ld.global.{type_} %t, [%in];"), arguments)
     assert f"no register is a {type_}, line 13" in str(found)
+
+
+def test_a_parameter_of_an_entry_in_no_param_space_is_named():
+    with pytest.raises(LanemapError, match="line 5 of the PTX cannot be read"):
+        run(KERNEL.replace("(.param .u64 in", "(.reg .u64 in"), {"in": "u32[128]", "out": "u32[128]=0"})
