@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from ..errors import LanemapError
 from ..isa.instructions import INSTRUCTIONS, dimensions
 from ..isa.names import Query
-from ..isa.shared import BOX_MODES, LARGEST, BoundingBox
+from ..isa.shared import BOX_MODES, LARGEST, LONGEST, BoundingBox
 from ..isa.types import type_bits
 from ..layout.shared import places
 from ..rows import Rows, Told
 from .descriptor import TensorMap
-
-#: The most elements along one dimension of a box.
-_MOST = 256
 
 _EXTENTS = re.compile(r"(?a:m(\d{1,5})n(\d{1,5})|(\d{1,5})x(\d{1,5}))")
 
@@ -85,8 +82,8 @@ def describe(query: Query, extents: str | None = None) -> Written:
     else:
         raise LanemapError("say the box: write m64n32 for 64 rows of 32 elements")
     of = BoundingBox(mode, type_bits(type_), m, n)
-    if not 0 < m <= _MOST or not 0 < n <= _MOST:
-        raise LanemapError(f"m{m}n{n} is no box: it has 1 to {_MOST} rows and elements")
+    if not 0 < m <= LONGEST or not 0 < n <= LONGEST:
+        raise LanemapError(f"m{m}n{n} is no box: it has 1 to {LONGEST} rows and elements")
     unit, most = 128 // of.bits, of.span * 8 // of.bits
     if n % unit:
         near = min(-(-n // unit) * unit, most)

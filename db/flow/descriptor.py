@@ -1,7 +1,8 @@
 """Matrix descriptors: the word with which wgmma or tcgen05.mma reads a tile in shared memory, and what it reads.
 
-The tile has its atoms packed without gaps, first along K. A tensor map writes it with one copy: its innermost dimension
-is a line, then come the lines of an atom, the atoms along K, and those along M or N (9.7.17.5.1.2, 9.7.18.3 and .4).
+The tile has its atoms packed without gaps, first along K. A tensor map writes it with one copy, or with several that
+follow each other where a box cannot be so large: its innermost dimension is a line, then come the lines of an atom, the
+atoms along K, and those along M or N (9.7.17.5.1.2, 9.7.18.3 and .4).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from ..errors import LanemapError
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, element_bits, instruction, tile
 from ..isa.names import Query
-from ..isa.shared import LARGEST, MODES, Fields, Tile, descriptor, wrong_bits
+from ..isa.shared import LARGEST, LINES, LONGEST, MODES, Fields, Tile, descriptor, wrong_bits
 from ..isa.spelling import candidates
 from ..layout.algebra import Array
 from ..layout.shared import places, read, strides
@@ -42,7 +44,8 @@ _EXTENTS = re.compile(r"([mnk])(\d{1,5})([mnk])(\d{1,5})")
 class TensorMap(NamedTuple):
     """What ``cuTensorMapEncodeTiled`` needs to write a tile: the extents of the box, innermost first, and the swizzle.
 
-    ``axes`` say what each of them counts: ``k``, or ``m`` or ``n``. Element strides are all 1.
+    ``axes`` say what each of them counts: ``k``, or ``m`` or ``n``. Of single bits, which no tensor map has as elements,
+    the innermost counts bytes, ``k / 8``. Element strides are all 1.
     """
 
     box: tuple[int, ...]
@@ -73,21 +76,31 @@ class Descriptor(Told):
 
     @property
     def tensor_map(self) -> TensorMap:
-        """The tensor map that writes the tile."""
+        """The tensor map that writes the tile, in as many ``copies`` as it takes."""
         outer, inner = tuple(_LETTERS[self.key.role])
         (along_mn, along_k), atoms = self.tile.atom, self.tile.atoms
         line, lines = (along_k, along_mn) if self.tile.major == "K" else (along_mn, along_k)
         letters = (inner, outer) if self.tile.major == "K" else (outer, inner)
-        box = [(line, letters[0]), (lines, letters[1]), (atoms[1], inner), (atoms[0], outer)]
+        innermost = (line // 8, f"{letters[0]} / 8") if self.tile.bits == 1 else (line, letters[0])
         joined: list[tuple[int, str]] = []
-        for extent, letter in box:
+        for extent, letter in (innermost, (lines, letters[1]), (atoms[1], inner), (atoms[0], outer)):
             if extent > 1 and len(joined) > 1 and joined[-1][1] == letter:
                 joined[-1] = joined[-1][0] * extent, letter
             elif extent > 1 or len(joined) < 2:
                 joined.append((extent, letter))
+        for at, (extent, letter) in enumerate(joined):
+            if extent > LONGEST:  # what is outside of a part is for other copies
+                whole = gcd(extent, LINES)
+                part = max(part for part in range(whole, LONGEST + 1, whole) if extent % part == 0)
+                joined[at:] = [(part, letter)]
         name = "NONE" if self.tile.mode == "none" else self.tile.mode
         extents, axes = zip(*joined, strict=True)
         return TensorMap(extents, axes, f"CU_TENSOR_MAP_SWIZZLE_{name}")
+
+    @property
+    def copies(self) -> int:
+        """How many copies write the tile, one behind the other."""
+        return self.tile.size * 8 // (prod(self.tensor_map.box) * (8 if self.tile.bits == 1 else self.tile.bits))
 
     @property
     def steps(self) -> Rows:
@@ -124,7 +137,8 @@ class Descriptor(Told):
         yield f"leading dimension byte offset: {leading}"
         yield f"stride dimension byte offset: {fields.stride} bytes"
         yield f"descriptor without address: 0x{self.word:016x}"
-        yield f"tensor map: box {box}, element strides 1, {self.tensor_map.swizzle}"
+        copies = f", {self.copies} copies {of.size // self.copies} bytes apart" if self.copies > 1 else ""
+        yield f"tensor map: box {box}, element strides 1, {self.tensor_map.swizzle}{copies}"
         yield ""
         yield f"constexpr uint64_t {self.key.role.lower()}_tile = 0x{self.word:016x};"
         yield f"uint64_t descriptor = {self.key.role.lower()}_tile | ((address & 0x3FFFF) >> 4);  // + encoded advance"

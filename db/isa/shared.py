@@ -31,6 +31,9 @@ def mode_named(name: str, argument: str) -> str:
 #: Bytes of shared memory that a block can have on sm_90 and sm_100.
 LARGEST = 227 << 10
 
+#: The most elements along one dimension of a box.
+LONGEST = 256
+
 #: Banks of shared memory, each of which gives one word in a cycle.
 BANKS = 32
 

@@ -19,10 +19,11 @@ TILES = [
     ("m64n64k8 tf32 B", "n128k64", 32),
     ("m64n32k32 e4m3 A", "m64k256", 8),
     ("m64n256k256 b1 B", "n256k1024", 1),
+    ("m64n8k16 f16 B", "n512k128", 16),
     ("tcgen05.mma m128n64k16 bf16 A", "m128k64", 16),
     ("tcgen05.mma m64n64k32 e4m3 B", "n128k128", 8),
     ("tcgen05.mma m128n8k64 e2m1 B", "n16k512", 4),
-    ("tcgen05.mma m128n16k16 s1z4m11 B", "n32k64", 16),
+    ("tcgen05.mma m128n16k16 s1z4m11 B", "n64k64", 16),
     ("tcgen05.mma.sp m128n8k64 s8 B", "n16k256", 8),
 ]
 CASES = [
@@ -64,18 +65,41 @@ def test_a_tensor_map_writes_the_tile_in_its_order(operand, extents, bits, quali
     mn, k = map(int, re.findall(r"\d+", extents))
     box, axes, named = answer.tensor_map
     assert named == f"CU_TENSOR_MAP_SWIZZLE_{mode.upper()}"
-    steps, strides = {"k": 1, "mn": 1}, []
-    for extent, axis in zip(box, axes, strict=True):
-        letter = "k" if axis == "k" else "mn"
-        strides.append((extent, letter, steps[letter]))
-        steps[letter] *= extent
-    lies, _ = memory(mode, major, bits, mn, k)
+    lies, size = memory(mode, major, bits, mn, k)
+    lines, one = {bit: cell for cell, bit in lies.items()}, size * 8 // bits // answer.copies
+
+    def at(number):
+        return lines[moved(mode, number * bits // 8) * 8 + number * bits % 8]
+
     for number in range(0, mn * k, 7):
-        rest, cell = number, {"k": 0, "mn": 0}
-        for extent, letter, step in strides:
-            rest, at = divmod(rest, extent)
-            cell[letter] += at * step
-        assert lies[cell["mn"], cell["k"]] == moved(mode, number * bits // 8) * 8 + number * bits % 8
+        first, rest = number // one * one, number % one
+        step = {"mn": 1, "k": 1}
+        cell = dict(zip(step, at(first), strict=True))
+        for extent, axis in zip(box, axes, strict=True):
+            letter, within = "k" if axis[0] == "k" else "mn", extent * (8 if axis == "k / 8" else 1)
+            rest, count = divmod(rest, within)
+            cell[letter] += count * step[letter]
+            step[letter] *= within
+        assert at(number) == (cell["mn"], cell["k"])
+    assert max(box) <= 256
+
+
+@pytest.mark.parametrize(
+    ("operand", "extents", "box", "axes", "copies"),
+    [
+        ("m64n8k16 f16 B 128B.K", "n128k64", (64, 128), ("k", "n"), 1),
+        ("m64n8k16 f16 B 128B.K", "n512k64", (64, 256), ("k", "n"), 2),
+        ("m64n8k16 f16 B 128B.K", "n264k64", (64, 88), ("k", "n"), 3),  # atoms stay whole
+        ("m64n8k16 f16 A 128B.MN", "m128k512", (64, 256), ("m", "k"), 4),
+        ("m64n8k16 f16 B none.K", "n8k4096", (8, 8, 256), ("k", "n", "k"), 2),
+        ("m64n8k256 b1 B 128B.K", "n16k2048", (128, 8, 2, 2), ("k / 8", "n", "k", "n"), 1),
+    ],
+)
+def test_no_extent_of_a_box_exceeds_256_and_none_counts_bits(operand, extents, box, axes, copies):
+    answer = lanemap.Database.descriptor(operand, extents)
+    assert answer.tensor_map[:2] == (box, axes)
+    assert answer.copies == copies
+    assert ("copies" in answer.text()) == (copies > 1)
 
 
 STARTS = "the start address is {}, it must be 0, 32, 64 or 96 bytes past a multiple of 1024"
