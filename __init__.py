@@ -592,8 +592,10 @@ class Database:
             no = {"relabel": relabel, "major": major, "count": count != 1, "pitch": pitch, "swizzle": swizzle, **tiles}
             if others := [name for name, given in no.items() if given]:
                 raise LanemapError(f"{others[0]} is not for a chain through shared memory: leave it out", others[0])
-            ends = _query(first, **which), _query(second or "", **which)
-            return self._through(*ends, word("through", through) or "", transpose)
+            start, goal = (_query(named or Query(), **which) for named in (first, second))
+            if not (start.title and goal.title):
+                raise LanemapError("name two operands, as in m64n64k16 f32 D m64n64k16 f16 A 128B.K")
+            return self._through(start, goal, word("through", through) or "", transpose)
         start = _query(first, **which).of_registers()
         goal = Query(**which) if second is None else _query(second, **which).of_registers()
         alone = goal.shape is None
