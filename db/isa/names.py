@@ -159,7 +159,7 @@ class Query:
             while others and _modifies(others[0], _UNSPELT):
                 operand.append(others.pop(0))  # what else is said of an operand may stand behind its role
         pieces = [*filter(None, pieces)]
-        return [[move], rest, *pieces[1:]] if bare else pieces
+        return [[move], pieces[0][1:], *pieces[1:]] if bare else pieces
 
     @cached_property
     def tokens(self) -> Mapping[str, str]:

@@ -173,6 +173,12 @@ def test_a_role_begins_or_ends_each_of_two_operands():
     assert Query.split(" ".join(both).split()) == [words.split() for words in both]
 
 
+@pytest.mark.parametrize("operand", ["m64n128k16 f16 A 128B.K", "tcgen05.mma m64n64k16 f32 D ws", "m16n8k16 f16 A x4"])
+def test_no_word_behind_the_role_of_what_a_move_takes_is_lost(operand):
+    for move in ("ldmatrix", "ld.shared"):
+        assert Query.split([move, *operand.split()]) == [[move], operand.split()]
+
+
 @pytest.mark.parametrize("name", ["m16n8k16 f16 B", "mma m16n8k16 half B", "mma.sp m16n8k32 e4m3 E", "m8n8 b16 r"])
 def test_words_come_in_any_order(name):
     first, *more = ({**Query.parse(words).asked} for words in permutations(name.split()))
