@@ -337,7 +337,7 @@ def _formulas(fragment: Fragment) -> tuple[str, str]:
 def _recipes(database: Database, fragment: Fragment) -> list[str]:
     """How ldmatrix loads an operand from a tile in shared memory, or how stmatrix stores a D there, for both majors."""
     movable = fragment.role in ("A", "B", "C", "D") and fragment.instruction != "movmatrix"
-    movable &= fragment.vendor in ("", "nvidia") and not fragment.tile
+    movable &= fragment.vendor in ("", "nvidia") and not fragment.memory
     if not movable or len(fragment.table) > _ELEMENTS:
         return []
     recipes = []

@@ -376,8 +376,8 @@ def _expect_movable(move: Fragment, operand: Fragment) -> None:
         raise LanemapError(f"{name} is not a matrix operand: name an A, B, C or D")
     move.expect_rows()
     operand.expect_rows()
-    if operand.tile:
-        raise LanemapError(f"{name} lies in shared memory, and {move.instruction} moves what registers hold")
+    if operand.memory:
+        raise LanemapError(f"{name} lies in {operand.memory}, and {move.instruction} moves what registers hold")
     mover, user = (instruction(fragment.instruction).vendor for fragment in (move, operand))
     mover = mover if mover.name else NVIDIA  # of ld.shared and st.shared, which have no row
     if (user.name and user is not mover) or operand.threads % move.threads:

@@ -578,6 +578,7 @@ def test_movmatrix_makes_the_operand_of_d(database, name, made):
         ("m8n8k4 f16 A", "row", "A of mma m8n8k4 f16 holds 4 matrices"),
         ("m16n8k16 f16 A", "columns", "invalid major 'columns'"),
         ("wgmma m64n64k16 f16 B 128B.K", "row", "lies in shared memory, and ldmatrix moves what registers hold"),
+        ("tcgen05.mma m128n64k16 f16 A", "row", "lies in Tensor Memory, and ldmatrix moves what registers hold"),
         (Query("mma.sp m16n8k64 s8", role="A", source=CORRECTED), "row", "does not say which chunk of 4 columns"),
         ("mma.sp m16n8k32 f16 E", "row", "E of mma.sp m16n8k32 f16 is not a matrix operand"),
         ("m16n8k16 A", "row", "A of m16n8k16 has the types f16, bf16, .*: name one"),

@@ -121,6 +121,7 @@ def test_lanes_load_what_lanes_store(database):
             "64B",
             "elements of 8 bits, .* of 16: write b16",
         ),
+        ("tcgen05.mma m64n64k16 f32 D", "m64n64k16 f16 A 128B.K", "128B", "lies in Tensor Memory"),
         ("m64n64k16 f32 D", lanemap.Query(), "128B", "name two operands, as in m64n64k16 f32 D m64n64k16 f16 A 128B.K"),
         ("m64n64k16 f32 D", None, "128B", "name two operands"),
         ("", "m64n64k16 f16 A 128B.K", "128B", "name two operands"),
