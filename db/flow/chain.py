@@ -377,6 +377,8 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
     if first.role != "D" or second.role not in ("A", "B", "C"):
         raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A, B or C of the second")
     _ = _elements(first), _elements(second)
+    if second.tile:
+        raise LanemapError(f"{second} lies in shared memory: say how the tile is swizzled, as in --through 128B")
     counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
     for name, (left, right) in counts.items():
         if left != right:
@@ -432,6 +434,8 @@ def operand(reader: Reader, query: Query) -> Fragment:
     if common := common_to_majors(fragments):
         return common
     name = first.key._replace(major=None, qualifiers=None)
+    if first.tile:
+        raise LanemapError(f"say how {name} lies in shared memory: {', '.join(filter(None, by_major))}")
     raise LanemapError(f"{name} comes in the majors {' and '.join(filter(None, by_major))}: name one", "major")
 
 

@@ -44,8 +44,8 @@ _EXTENTS = re.compile(r"([mnk])(\d{1,5})([mnk])(\d{1,5})")
 class TensorMap(NamedTuple):
     """What ``cuTensorMapEncodeTiled`` needs to write a tile: the extents of the box, innermost first, and the swizzle.
 
-    ``axes`` say what each of them counts: ``k``, or ``m`` or ``n``. Of single bits, which no tensor map has as elements,
-    the innermost counts bytes, ``k / 8``. Element strides are all 1.
+    ``axes`` say what each of them counts: ``k``, or ``m`` or ``n``. Where elements have one bit, which no tensor
+    map knows, the innermost counts bytes, ``k / 8``. Element strides are all 1.
     """
 
     box: tuple[int, ...]

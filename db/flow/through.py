@@ -22,7 +22,7 @@ from ..layout.fragment import Fragment
 from ..layout.shared import places
 from ..rows import Rows, Told
 from ..store.reader import Reader
-from ..text import either
+from ..text import counted, either
 from . import box
 from .chain import as_half_pairs, operand
 from .descriptor import Descriptor, memory_key
@@ -146,8 +146,8 @@ class Through(Told):
             if end.role == "t":
                 yield f"{name + ':':<8} tensor map, {end.qualifiers}"
         if self.descriptor:
-            products = len(self.descriptor.steps.rows)
-            yield f"read:    descriptor without address 0x{self.descriptor.word:016x}, {products} products"
+            products = counted(len(self.descriptor.steps.rows), "product")
+            yield f"read:    descriptor without address 0x{self.descriptor.word:016x}, {products}"
 
 
 _LETTERS = {"A": "mk", "B": "nk", "t": "mn"}

@@ -483,3 +483,11 @@ def test_what_lies_in_tensor_memory_is_no_end_of_a_chain(database):
         database.chain("tcgen05.mma m64n64k16 f32 D ws", "m16n8k16 f16 A")
     with pytest.raises(LanemapError, match="lies in Tensor Memory: no lane holds a row of it"):
         database.reduce("tcgen05.mma m64n64k16 f32 D ws")
+
+
+def test_a_chain_to_shared_memory_asks_how_the_matrix_lies_there(database):
+    for asked in ({}, {"through": "128B"}):
+        with pytest.raises(LanemapError, match="say how B of wgmma m64n64k16 f16 lies in shared memory: none.K"):
+            database.chain("m64n64k16 f32 D", "m64n64k16 f16 B", **asked)
+    with pytest.raises(LanemapError, match="128B.K lies in shared memory: say how the tile is swizzled"):
+        database.chain("m64n64k16 f32 D", "m64n64k16 f16 B 128B.K")

@@ -132,6 +132,11 @@ def test_what_cannot_go_through_a_tile_is_refused(database, first, second, mode,
         database.chain(first, second, through=mode)
 
 
+def test_one_product_is_no_products(database):
+    found = database.chain("cp.async.bulk.tensor 64x16 b16 32B t", "m64n16k16 f16 A 32B.K", through="32B")
+    assert found.text().endswith("0xc000001000100000, 1 product")
+
+
 @pytest.mark.parametrize("more", [{"relabel": True}, {"pitch": 256}, {"tile": "m128n128"}, {"count": 2}])
 def test_what_means_nothing_through_a_tile_is_refused(database, more):
     with pytest.raises(lanemap.LanemapError, match=f"{next(iter(more))} is not for a chain through shared memory"):
