@@ -438,7 +438,7 @@ def _rows(rows: Rows, form: Format) -> Response:
 
 
 async def _written(write: Callable[[Path], Awaitable[T]]) -> tuple[T, Path, BackgroundTask]:
-    """What writes a file gives, the file, which may be large, and what removes it once it is sent."""
+    """What ``write`` returns, the file that it has written, which may be large, and what removes it once it is sent."""
     with ExitStack() as stack:
         file = Path(stack.enter_context(TemporaryDirectory()), "answer")
         return await write(file), file, BackgroundTask(stack.pop_all().close)
