@@ -1,6 +1,5 @@
 """What a browser sees: ``lanemap serve`` and ``site``."""
 
-import ctypes
 import logging
 import signal
 import socket
@@ -39,6 +38,7 @@ def serve(
     """
     try:
         from .web.app import LOCAL, create_app
+        from .web.heap import share_heap
         from .web.server import Server
     except ImportError as error:
         raise LanemapError(f'serve needs {error.name}: pip install ".[serve]" in a clone of Lanemap') from None
@@ -73,15 +73,6 @@ def serve(
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             Server(application, proxy or ()).run(sockets=[listening])
-
-
-def share_heap() -> None:
-    """Have all threads of this process allocate from one heap.
-
-    glibc gives each thread one of its own, and what is free there after an answer is of no use to the others.
-    """
-    if sys.platform == "linux" and (set_option := getattr(ctypes.CDLL(None), "mallopt", None)):
-        set_option(-8, 1)  # M_ARENA_MAX of malloc.h
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -322,7 +322,7 @@ def test_a_database_server_that_stops_is_said_in_a_line_and_found_again(start, s
 
 _ALLOCATE = """
 import ctypes, threading
-from lanemap.cli.serve import share_heap
+from lanemap.cli.web.heap import share_heap
 libc, together = ctypes.CDLL(None), threading.Barrier(4)
 if {shared}:
     share_heap()
@@ -347,6 +347,43 @@ def test_the_threads_of_a_server_share_a_heap(shared):
     code = _ALLOCATE.format(shared=shared)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout.count("<heap nr") == 1) is shared
+
+
+_FREE = """
+import ctypes
+from lanemap.cli.web.heap import share_heap, trim_heap
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+
+def pages():
+    return int(open("/proc/self/statm").read().split()[1])
+
+if {shared}:
+    share_heap()
+libc.free(libc.malloc(16 << 20))
+small = [libc.malloc(64 << 10) for _ in range(512)]
+large = libc.malloc(8 << 20)
+ctypes.memset(large, 1, 8 << 20)
+for place in small:
+    ctypes.memset(place, 1, 64 << 10)
+kept = libc.malloc(1000)
+before = pages()
+libc.free(large)
+freed = pages()
+[*map(libc.free, small)]
+trim_heap()
+print(before - freed >= 2000, before - pages() >= 9000)
+"""
+
+
+@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="another C library has one heap")
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_server_gives_back_what_it_freed(shared):
+    """What was large at once, and what lies below something that is kept where the heap is trimmed."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FREE.format(shared=shared)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(shared), "True"]
 
 
 @contextmanager
