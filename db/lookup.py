@@ -227,7 +227,7 @@ def fragments(reader: Reader, *queries: Query, families: bool = False) -> list[F
     """The fragments that match any of the queries, in the order of their sources. Elements are read on demand.
 
     Those of ``best``, the default source, are the best evidence of each, see ``choose``: of what a vendor's document
-    has, or if it has nothing that matches, of what any source has.
+    has, or if it has nothing that matches, of what any source has, as of an instruction that documents leave open.
 
     Args:
         reader: where to look.
@@ -305,7 +305,8 @@ def _found(reader: Reader, query: Query, *, dense: bool = False, families: bool 
         documented, names, of_key = reader.kept(("by default", shape), by_default)
         own = matching(documented)
         answered = {one.vendor for one in own.values()} | {""} if own else set()
-        open_names = {name for name in names if instruction(name).vendor.name not in answered}
+        rows = map(instruction, names)
+        open_names = {row.name for row in rows if row.per_architecture or row.vendor.name not in answered}
         if open_names:
             own |= matching(having(lambda one: one.instruction in open_names))
         numbers = {one.key: number for number, one in reversed(own.items())}

@@ -417,6 +417,15 @@ def test_a_source_read_as_a_whole_has_all_that_is_listed_of_it(database):
         assert len(lookup.read_fragments(database.reader, Query(source=source.name))) == source.fragments, source.name
 
 
+def test_the_list_has_every_instruction_also_one_that_documents_leave_open(database):
+    rows = {name: fragments for name, _, _, _, fragments, _ in database.list("instructions").rows}
+    assert rows.keys() == {fragment.instruction for fragment in lookup.fragments(database.reader, Query())} >= {"wmma"}
+    for name, fragments in rows.items():
+        keys = {fragment.key for fragment in lookup.fragments(database.reader, Query(instruction=name))}
+        own = lookup.fragments(database.reader, Query(instruction=name, source=CORRECTED)) if name != "wmma" else keys
+        assert fragments == len(own) > 0, name
+
+
 def test_a_layout_that_cannot_be_is_said_to_be_so(database):
     impossible = replace(database.fragment("m16n8k16", "f16", "A"), elements=None, status=IMPOSSIBLE)
     with pytest.raises(LanemapError, match="impossible.*, as it puts two elements in one place: ask"):
