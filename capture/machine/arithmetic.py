@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...db.layout.algebra import Array
-from .launch import Step, known
+from .launch import Maker, Step, known
 from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined, to_bits, whole
@@ -126,16 +126,6 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction of arithmetic does; None where it is of another kind."""
-    name, parts = instruction.parts[0], instruction.parts
-    if name in ("addc", "subc", "madc") or (name in ("add", "sub", "mad") and "cc" in parts):
-        return _carried(machine, instruction, function)
-    if name in _OTHERS:
-        return _OTHERS[name](machine, instruction, function)
-    return _numbers(machine, instruction, function) if name in RULES else None
-
-
 def limited(instruction: Statement, numbers: Array, type_: str) -> Array:
     """A result that is kept in its range where the instruction says so."""
     if "sat" in instruction.parts:
@@ -150,8 +140,6 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
     """What a rule of the table does."""
     name, type_ = instruction.parts[0], instruction.type
     rule = RULES[name]
-    if name == "mul" and {"wide", "hi"} & set(instruction.parts):
-        return _product(machine, instruction, function)
     known(instruction, rule.words + (" shiftamt" if name == "bfind" else ""))
     counts = name in ("popc", "clz", "bfind")
     result = machine.register(instruction.operands[0], "u32" if counts else type_, function)
@@ -384,7 +372,11 @@ def _of_24_bits(machine: Machine, instruction: Statement, function: Function) ->
     return step
 
 
-_OTHERS: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
+MAKERS: Mapping[str, Maker] = {
+    **dict.fromkeys(RULES, _numbers),
+    **dict.fromkeys(("add.cc", "addc", "sub.cc", "subc", "mad.lo.cc", "mad.hi.cc", "madc"), _carried),
+    "mul.wide": _product,
+    "mul.hi": _product,
     "mad": _product,
     "fma": _product,
     "mul24": _of_24_bits,

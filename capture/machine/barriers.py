@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown
 from .moves import space_of
 from .order import Mbarrier, latest
 from .ptx import Function, Name, Operand, Statement
@@ -21,30 +21,9 @@ _OBJECT = 8
 _WORDS = "sync arrive aligned cta release acquire relaxed cluster parity expect_tx complete_tx noComplete noinc"
 
 
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction that waits or signals does; None where it is of another kind."""
-    parts = instruction.parts
-    if parts[0] in ("bar", "barrier"):
-        return _barrier(machine, instruction, function)
-    if parts[:3] == ("cp", "async", "mbarrier"):
-        return _after_copies(machine, instruction, function)
-    if parts[0] != "mbarrier":
-        return None
-    make = {"test_wait": _wait, "try_wait": _wait, "init": _init, "inval": _init}.get(parts[1], _signal)
-    return make(machine, instruction, function)
-
-
 def _barrier(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """bar.sync, bar.arrive, and barrier with its words (9.7.13.1), also of the cluster (9.7.13.3)."""
+    """bar.sync, bar.arrive, and barrier with its words (9.7.13.1)."""
     words = {*instruction.parts[1:]}
-    if "warp" in words:
-        return _warp(machine, instruction, function)
-    if "cluster" in words:
-        if "arrive" not in words:
-            return lambda group: machine.wait(group, np.full(machine.threads, OF_CLUSTER), None)
-        if "relaxed" in words:
-            return lambda _: None
-        return lambda group: machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP), alone=False)
     operation = next((word for word in ("popc", "and", "or") if word in words), None)
     if words - {"sync", "arrive", "aligned", "cta", "red", operation, "u32", "pred"} or ("red" in words) != bool(
         operation
@@ -66,6 +45,15 @@ def _barrier(machine: Machine, instruction: Statement, function: Function) -> St
         machine.wait(group, number.bits, expected, arrive="arrive" in words)
 
     return step
+
+
+def _of_cluster(machine: Machine, instruction: Statement, _: Function) -> Step:
+    """barrier.cluster (9.7.13.3)."""
+    if "arrive" not in instruction.parts:
+        return lambda group: machine.wait(group, np.full(machine.threads, OF_CLUSTER), None)
+    if "relaxed" in instruction.parts:
+        return lambda _: None
+    return lambda group: machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP), alone=False)
 
 
 def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -176,8 +164,6 @@ def _signal(machine: Machine, instruction: Statement, function: Function) -> Ste
     """mbarrier.arrive, arrive_drop, expect_tx and complete_tx, and arrive with expect_tx (9.7.13.15)."""
     kind = instruction.parts[1]
     expects = "expect_tx" in instruction.parts
-    if kind not in ("arrive", "arrive_drop", "expect_tx", "complete_tx"):
-        raise Unknown(f"{instruction.opcode} is not known")
     arrives = kind.startswith("arrive")
     space = space_of(instruction, f"{_WORDS} {kind}")
     operands = [*instruction.operands]
@@ -246,3 +232,16 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
             machine.stop(lost)  # nothing ever wakes who waits for what is no mbarrier
 
     return step
+
+
+MAKERS: Mapping[str, Maker] = {
+    "bar": _barrier,
+    "barrier": _barrier,
+    "bar.warp": _warp,
+    "barrier.cluster": _of_cluster,
+    "cp.async.mbarrier": _after_copies,
+    "mbarrier.test_wait": _wait,
+    "mbarrier.try_wait": _wait,
+    "mbarrier.init": _init,
+    "mbarrier.inval": _init,
+} | dict.fromkeys([f"mbarrier.{name}" for name in ("arrive", "arrive_drop", "expect_tx", "complete_tx")], _signal)

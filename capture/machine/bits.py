@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...db.layout.algebra import Array
-from .launch import Step, Unknown, known
+from .launch import Maker, Step, Unknown, known
 from .ptx import Both, Function, Number, Statement, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, merged, shifted, to_bits, unset
@@ -28,12 +28,6 @@ MODES: Mapping[str, Callable[[Array, Array], Array]] = {
     "ecr": np.minimum,
     "rc16": lambda place, first: (place & 1) + 2 * (first & 1),
 }
-
-
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction of bits does; None where it is of another kind."""
-    make = _MADE.get(instruction.parts[0])
-    return make(machine, instruction, function) if make else None
 
 
 def _logic(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -240,7 +234,7 @@ def _extend(machine: Machine, instruction: Statement, function: Function) -> Ste
     return step
 
 
-_MADE: Mapping[str, Callable[[Machine, Statement, Function], Step]] = dict.fromkeys((*TRUTH, "lop3"), _logic) | {
+MAKERS: Mapping[str, Maker] = dict.fromkeys((*TRUTH, "lop3"), _logic) | {
     "shl": _shift,
     "shr": _shift,
     "bfe": _extract,

@@ -6,7 +6,7 @@ on, and what it reads before a wait for its group.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,9 +17,9 @@ from ...db.layout.algebra import Array
 from ...db.layout.shared import strides, swizzle
 from .accesses import BULK
 from .barriers import reached, turn
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
-from .moves import combined, space_of, turns
+from .moves import combined, nothing, space_of, turns
 from .ptx import Function, MemoryOperand, Number, Operand, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined
@@ -28,8 +28,8 @@ from .values import NONE, ActiveThreads, Register, joined
 _ALIGNMENT = 128
 
 _COMPLETES = "mbarrier::complete_tx::bytes"
-_KNOWN = {"global", "shared::cta", "shared::cluster", _COMPLETES, "bulk_group", "tile", "tensor", "L2::cache_hint"}
-_KNOWN |= {"multicast::cluster", *(f"{rank}d" for rank in range(1, 6))}
+_WORDS = f"cp reduce async bulk global shared::cta shared::cluster {_COMPLETES} bulk_group tile tensor L2::cache_hint"
+_WORDS += " multicast::cluster 1d 2d 3d 4d 5d"
 
 #: What cp.reduce.async.bulk makes of what is there and what is copied (9.7.9.25.4.2).
 _REDUCES = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
@@ -48,28 +48,7 @@ class _Ends(NamedTuple):
     type: str = ""
 
 
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What a bulk copy, or a wait for some, does; None where an instruction is of another kind."""
-    parts = instruction.parts
-    if parts[:2] in (("st", "async"), ("red", "async")):
-        return _store(machine, instruction, function)
-    reduces = parts[:4] == ("cp", "reduce", "async", "bulk")
-    if parts[:3] != ("cp", "async", "bulk") and not reduces:
-        return None
-    words = {*parts[3 + reduces :]}
-    if words & {"commit_group", "wait_group"}:
-        return _groups(machine, instruction)
-    if "prefetch" in words:
-        return lambda _: None
-    operation = next((word for word in _REDUCES if word in words), "") if reduces else ""
-    if unknown := words - _KNOWN - ({operation, "noftz", instruction.type} if operation else set()):
-        raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(unknown))}")
-    if (reduces and (not operation or _COMPLETES in words)) or ("global" not in words and _COMPLETES not in words):
-        raise Unknown(f"{instruction.opcode} is not known")
-    return _copy(machine, instruction, function, operation, loads=_COMPLETES in words, tiled="tensor" in words)
-
-
-def _groups(machine: Machine, instruction: Statement) -> Step:
+def _groups(machine: Machine, instruction: Statement, _: Function) -> Step:
     """cp.async.bulk.commit_group and wait_group."""
     commits = "commit_group" in instruction.parts
     pending = instruction.operands[0] if instruction.operands else Number(0)
@@ -85,10 +64,14 @@ def _groups(machine: Machine, instruction: Statement) -> Step:
     return step
 
 
-def _copy(
-    machine: Machine, instruction: Statement, function: Function, operation: str, *, loads: bool, tiled: bool
-) -> Step:
+def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cp.async.bulk: what one thread copies, unit by unit; and cp.reduce.async.bulk, which has an ``operation``."""
+    words, reduces = {*instruction.parts}, instruction.parts[1] == "reduce"
+    operation = next((word for word in _REDUCES if word in words), "") if reduces else ""
+    known(instruction, f"{_WORDS} {operation} noftz" if reduces else _WORDS)
+    loads, tiled = _COMPLETES in words, "tensor" in words
+    if (reduces and (not operation or loads)) or (not loads and "global" not in words):
+        raise Unknown(f"{instruction.opcode} is not known")
     first, second, *rest = instruction.operands
     inner, outer = (first, second) if loads else (second, first)
     size = rest.pop(0) if not tiled else None
@@ -239,3 +222,14 @@ def _within(machine: Machine, start: int, thread: int, lies: BoundingBox, *, ali
             at = (strides(lies)(*np.indices((lies.mn, lies.k))) >> 3).ravel() + index[0] - base
             return base + np.minimum(swizzle(lies.mode)(at), shared.size - UNIT)
     return None
+
+
+MAKERS: Mapping[str, Maker] = {
+    "st.async": _store,
+    "red.async": _store,
+    "cp.async.bulk": _copy,
+    "cp.reduce.async.bulk": _copy,
+    "cp.async.bulk.commit_group": _groups,
+    "cp.async.bulk.wait_group": _groups,
+    "cp.async.bulk.prefetch": nothing,
+}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...db.layout.algebra import Array
-from .launch import Step, Unknown, known
+from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, SHARED
 from .ptx import Both, Function, Statement
 from .schedule import Machine
@@ -41,12 +41,6 @@ _TESTS: Mapping[str, Callable[[Array], Array]] = {
     "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
     "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
 }
-
-
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction that compares or chooses does; None where it is of another kind."""
-    make = _MADE.get(instruction.parts[0])
-    return make(machine, instruction, function) if make else None
 
 
 def _compare(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -156,7 +150,7 @@ def _is_in(machine: Machine, instruction: Statement, function: Function) -> Step
 
 _WINDOWS = {"shared": (SHARED, LOCAL), "local": (LOCAL, GLOBAL), "global": (GLOBAL, 1 << 63), "const": (1 << 63,) * 2}
 
-_MADE: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
+MAKERS: Mapping[str, Maker] = {
     "setp": _compare,
     "set": _set,
     "selp": _select,

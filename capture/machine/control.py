@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from ...db.layout.algebra import Array
 from ...db.text import counted
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown
 from .memory import Memory
 from .ptx import Function, Name, Number, Operand, Statement, Variable, Vector
 from .schedule import Machine
 from .values import ActiveThreads, Register
-
-
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction that moves threads does; None where it is of another kind."""
-    make = _GOES.get(instruction.parts[0])
-    return make(machine, instruction, function) if make else None
 
 
 def _branch(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -187,13 +181,13 @@ def _holder(machine: Machine, operand: Operand, variable: Variable, owner: Funct
     if isinstance(operand, Name) and (place := machine.own.get((owner.name, operand.name))) is not None:
         local = machine.spaces.local
         return _Local(local, np.arange(machine.threads) * local.size + place, variable.size)
-    register = machine.register(operand, variable.type, owner)
+    register = machine.register(operand, variable.type, owner, loose=True)
     if max(register.width // 8, 1) != variable.size:
         raise Unknown(f"{variable.name} takes {variable.size} bytes, not {max(register.width // 8, 1)}")
     return _Passed(register)
 
 
-_GOES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
+MAKERS: Mapping[str, Maker] = {
     "bra": _branch,
     "brx": _branch_to_one,
     "ret": _end,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +11,7 @@ from ...db.isa.types import TYPES
 from ...db.layout.algebra import Array
 from ..values import decode
 from .arithmetic import limited
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown, known
 from .ptx import Function, Statement, bits_of
 from .schedule import Machine
 from .values import ActiveThreads, Register, round_bf16, to_bits, whole
@@ -20,11 +20,6 @@ _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 #: Where numbers go that lie between two of a narrower type, if not to the nearest.
 _TOWARDS = {"rz": 0.0, "rm": -np.inf, "rp": np.inf}
-
-
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What a conversion does; None where an instruction is of another kind."""
-    return _convert(machine, instruction, function) if instruction.parts[0] == "cvt" else None
 
 
 def rounded_to(type_: str, numbers: Array, words: Sequence[str]) -> Array:
@@ -63,19 +58,26 @@ def to_tf32(numbers: Array, words: Sequence[str]) -> Array:
     return np.where(np.isnan(numbers), 0x7FFFFFFF, found).astype("u4")
 
 
+#: Floats of 8 bits and less.
+_NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "ue8m0")
+
+#: Numbers that become each other, and what packed ones, and tf32, are made of.
+_SINGLE = {"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f16", "bf16", "f32", "f64"}
+_PACKED = {"tf32": ("f32",)} | dict.fromkeys(("f16x2", "bf16x2"), ("f32", *(f"{name}x2" for name in _NARROW)))
+_PACKED |= dict.fromkeys([f"{name}x2" for name in _NARROW], ("f32", "f16x2", "bf16x2"))
+
+
 def _convert(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cvt: to another type, of one number, or of two that are packed (9.7.10.22)."""
-    if "pack" in instruction.parts:
-        return _packed(machine, instruction, function)
     *words, to, of = instruction.parts[1:]
-    rest = {*words} - {"rn", "rz", "rm", "rp", "rna", "ftz", "sat", "satfinite", "relu", *_ROUND}
-    if rest:
-        raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(rest))}")
+    known(instruction, f"{to} {of} rn rz rm rp rna ftz sat satfinite relu {' '.join(_ROUND)}")
+    if not {to, of} <= _SINGLE and of not in _PACKED.get(to, ()):
+        raise Unknown(f"{instruction.opcode} is not known: {to} is made of no {of}")
     if to.removesuffix("x2") in _NARROW or of.removesuffix("x2") in _NARROW:
         return _convert_narrow(machine, instruction, function)
     target, *given = instruction.operands
-    result = machine.register(target, "b32" if to == "tf32" else to, function)
-    sources = machine.registers_of(given, of, function)
+    result = machine.register(target, "b32" if to == "tf32" else to, function, loose=True)
+    sources = machine.registers_of(given, of, function, loose=True)
     if to in ("f16x2", "bf16x2") and of == "f32":
         return _halves(machine, instruction, result, sources)
     (source,) = sources
@@ -132,10 +134,6 @@ def _halves(machine: Machine, instruction: Statement, result: Register, sources:
     return step
 
 
-#: Floats of 8 bits and less.
-_NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "ue8m0")
-
-
 @lru_cache
 def narrow_values(type_: str) -> Array:
     """The value of each code of a narrow float, without padding."""
@@ -176,7 +174,7 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
     packed = 4 if type_ == "e2m1" else 8
     register = f"b{2 * packed}"
     if to.removesuffix("x2") == type_:
-        result = machine.register(target, register, function)
+        result = machine.register(target, register, function, loose=True)
         sources = machine.registers_of(given, of, function)
 
         def narrow(group: ActiveThreads) -> None:
@@ -198,7 +196,7 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
 
         return narrow
     result = machine.register(target, to, function)
-    source = machine.register(given[0], register, function)
+    source = machine.register(given[0], register, function, loose=True)
 
     def widen(group: ActiveThreads) -> None:
         codes = np.stack([source.bits & (1 << packed) - 1, source.bits >> source.bits.dtype.type(packed)], axis=1)
@@ -237,3 +235,6 @@ def _packed(machine: Machine, instruction: Statement, function: Function) -> Ste
         result.put(bits.astype("u4"), origin if origin.any() else None, group)
 
     return step
+
+
+MAKERS: Mapping[str, Maker] = {"cvt": _convert, "cvt.pack": _packed}

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown
 from .ptx import Both, Function, Statement
 from .schedule import Machine
 from .values import ActiveThreads, unset
-
-
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction that lanes execute together does; None where it is of another kind."""
-    make = _EXCHANGES.get(instruction.parts[0])
-    return make(machine, instruction, function) if make else None
 
 
 def _shuffle(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -140,7 +134,7 @@ def _elect(machine: Machine, instruction: Statement, function: Function) -> Step
     return step
 
 
-_EXCHANGES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
+MAKERS: Mapping[str, Maker] = {
     "shfl": _shuffle,
     "vote": _vote,
     "activemask": _active,

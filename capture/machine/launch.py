@@ -12,14 +12,25 @@ from .order import History
 from .ptx import Function, Module, SourceLine, Statement
 from .values import ActiveThreads, Tape
 
-#: What an instruction does to the threads of a group.
+#: What an instruction does to the threads of a group, and what makes that for a machine.
 Step = Callable[[ActiveThreads], None]
+Maker = Callable[[Any, Statement, Function], Step]
+
+#: What is raised where an instruction has operands of a kind that it cannot take.
+MEANINGLESS: tuple[type[Exception], ...] = (
+    *(LanemapError, ValueError, TypeError, LookupError, AttributeError, AssertionError, ArithmeticError, StopIteration),
+)
 
 Dimensions = tuple[int, int, int]
 
 
 class Unknown(LanemapError):  # noqa: N818
     """An instruction, or a word of one, that the machine does not know."""
+
+
+def reason(error: Exception, instruction: Statement) -> str:
+    """Why an instruction has no meaning, by one of the errors ``MEANINGLESS``."""
+    return str(error) if isinstance(error, LanemapError) else f"{instruction.opcode} is not known with these operands"
 
 
 def known(instruction: Statement, words: str) -> None:
@@ -82,5 +93,5 @@ class Job(NamedTuple):
     log: Log
     history: History
     layouts: Any
-    bind: Callable[[Any, Statement, Function], Step]
+    bind: Maker
     typed: Sequence[Any] = ()

@@ -10,7 +10,7 @@ import numpy as np
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .accesses import COPIES
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown
 from .ptx import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits
@@ -28,24 +28,23 @@ _STRONG = ("acquire", "release", "volatile", "relaxed", "mmio")
 
 #: What has no effect on one thread's view of a kernel that is free of races.
 IGNORED = (
-    *("fence", "membar", "prefetch", "prefetchu", "nanosleep", "pragma", "discard", "applypriority", "createpolicy"),
-    *("setmaxnreg", "griddepcontrol", "pmevent"),
+    *("prefetch", "prefetchu", "nanosleep", "pragma", "discard", "applypriority", "createpolicy", "setmaxnreg"),
+    *("griddepcontrol", "pmevent"),
 )
 
 
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction that moves something does; None where it is of another kind."""
-    name = instruction.parts[0]
-    if name == "fence" and instruction.parts[1:3] == ("proxy", "async"):
+def nothing(_: Machine, __: Statement, ___: Function) -> Step:
+    """Ignore an instruction."""
+    return lambda _: None
+
+
+def _fences(machine: Machine, instruction: Statement, _: Function) -> Step:
+    """fence and membar: of the async proxy, or for others; other proxies are those of the threads here."""
+    if instruction.parts[1:3] == ("proxy", "async"):
         return lambda group: machine.order.fence_proxy(np.unique(np.flatnonzero(group.mask) // WARP))
-    if name in ("fence", "membar") and not {"proxy", "mbarrier_init"} & {*instruction.parts}:
-        return partial(_fence, machine, alone="cta" in instruction.parts)
-    if name in IGNORED:
+    if {"proxy", "mbarrier_init"} & {*instruction.parts}:
         return lambda _: None
-    if name == "cp":
-        return _copy(machine, instruction, function)
-    make = _MOVES.get(name)
-    return make(machine, instruction, function) if make else None
+    return partial(_fence, machine, alone="cta" in instruction.parts)
 
 
 def _fence(machine: Machine, group: ActiveThreads, *, alone: bool) -> None:
@@ -66,7 +65,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
     space, type_ = space_of(instruction, _CACHING), instruction.type
     target, source = instruction.operands[:2]
     items = target.items if isinstance(target, Vector) else (target,)
-    results = [machine.register(item, type_, function) for item in items]
+    results = machine.registers_of(items, type_, function, loose=True)
     addresses = machine.addresses(source, function)
     width = bits_of(type_) // 8
     size = width * len(results)
@@ -100,7 +99,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     space, type_ = space_of(instruction, _CACHING), instruction.type
     target, source = instruction.operands[:2]
     items = source.items if isinstance(source, Vector) else (source,)
-    values = [machine.register(item, type_, function) for item in items]
+    values = machine.registers_of(items, type_, function, loose=True)
     addresses = machine.addresses(target, function)
     width, strong, alone = bits_of(type_) // 8, bool({*_STRONG} & {*instruction.parts}), "cta" in instruction.parts
 
@@ -228,16 +227,15 @@ def turns(index: Array) -> list[Array]:
 
 def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cp.async: bytes from global to shared memory, zeros beyond those that the source has (9.7.10.25.3)."""
-    parts = instruction.parts
-    if parts[:2] != ("cp", "async") or parts[2] not in ("ca", "cg", "commit_group", "wait_group", "wait_all"):
-        raise Unknown(f"{instruction.opcode} is not known")
-    if parts[2] not in ("ca", "cg"):
-        return _groups(machine, instruction)
     target, source, number, *more = instruction.operands
     assert isinstance(number, Number)
     size = number.number
     to, from_ = machine.addresses(target, function), machine.addresses(source, function)
-    count = machine.register(more[0], "u32", function) if more and "L2::cache_hint" not in parts else None
+    count = (
+        machine.register(more[0], "u32", function, loose=True)
+        if more and "L2::cache_hint" not in instruction.parts
+        else None
+    )
     ignored = count is not None and count.width == 1  # a predicate, that the source is not read
 
     def step(group: ActiveThreads) -> None:
@@ -260,7 +258,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     return step
 
 
-def _groups(machine: Machine, instruction: Statement) -> Step:
+def _groups(machine: Machine, instruction: Statement, _: Function) -> Step:
     """cp.async.commit_group, wait_group and wait_all."""
     kind = instruction.parts[2]
     pending = instruction.operands[0].number if kind == "wait_group" else 0  # type: ignore[union-attr]
@@ -288,11 +286,19 @@ def _own(machine: Machine, instruction: Statement, function: Function) -> Step:
     return step
 
 
-_MOVES: Mapping[str, Callable[[Machine, Statement, Function], Step]] = {
+MAKERS: Mapping[str, Maker] = {
+    **dict.fromkeys(IGNORED, nothing),
+    "fence": _fences,
+    "membar": _fences,
     "ld": _load,
     "ldu": _load,
     "st": _store,
     "atom": _atomic,
     "red": _atomic,
     "mapa": _own,
+    "cp.async.ca": _copy,
+    "cp.async.cg": _copy,
+    "cp.async.commit_group": _groups,
+    "cp.async.wait_group": _groups,
+    "cp.async.wait_all": _groups,
 }

@@ -39,6 +39,9 @@ _TOKEN = re.compile(
 #: Directives that end with their line.
 _OF_A_LINE = (".loc", ".file", ".version", ".target", ".address_size")
 
+#: What a declaration may have at most: registers, and bytes of a variable.
+_MOST_REGISTERS, _LARGEST = 1 << 16, 1 << 28
+
 #: Where the debugger finds what.
 _SECTION = re.compile(r"\.section[^{\n]*\s*\{[^}]*\}")
 
@@ -99,7 +102,7 @@ class _Reader:
         for line, tokens in self._statements(_SECTION.sub(lambda section: "\n" * section[0].count("\n"), text)):
             try:
                 self._statement(tokens, line)
-            except (IndexError, ValueError):
+            except (IndexError, ValueError, RecursionError):
                 words = " ".join(token.text for token in tokens[:12])
                 raise LanemapError(f"line {line} of the PTX cannot be read: {words}") from None
         if self.scopes:
@@ -210,6 +213,8 @@ class _Reader:
             raise ValueError(type_)
         while at < len(words):
             name, several = words[at], words[at + 1 : at + 2] == ["<"]
+            if several and int(words[at + 2]) > _MOST_REGISTERS:
+                raise ValueError(name)
             for each in [f"{name}{number}" for number in range(int(words[at + 2]))] if several else [name]:
                 own = [scope.declare(f"{each}.{letter}") for letter in letters] or [scope.declare(each)]
                 function.registers |= dict.fromkeys(own, type_)
@@ -256,6 +261,8 @@ def _variables(tokens: Sequence[_Token]) -> list[Variable]:
         extents = re.findall(r"\[ ?(\d*) ?\]", matched[2])
         each = max(bits_of(types[0]) // 8, 1) * (4 if ".v4" in head else 2 if ".v2" in head else 1)
         size = each * prod(int(extent or 0) for extent in extents)
+        if size > _LARGEST:
+            raise ValueError(head)
         align = re.search(r"\.align (\d+)", head)
         pointer = ".ptr" in words
         data, links = _initial(declared[at + 1 :], types[0]) if at < len(words) else (None, ())

@@ -12,9 +12,9 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from ...db.text import spans
+from ...db.text import counted, spans
 from .flights import Flights
-from .launch import Job, Step, Unknown
+from .launch import MEANINGLESS, Job, Step, reason
 from .order import Mbarrier
 from .ptx import MemoryOperand, Name, Statement, Vector
 from .threads import Threads
@@ -79,8 +79,8 @@ class Machine(Threads):
         for at, (instruction, _) in enumerate(self.program):
             try:
                 self.step(at)
-            except Unknown as error:
-                found.setdefault(str(error), []).append(instruction.place.line)
+            except MEANINGLESS as error:
+                found.setdefault(reason(error, instruction), []).append(instruction.place.line)
         return {words: f"line{'s' * (len(lines) > 1)} {spans(lines)}" for words, lines in found.items()}
 
     def run(self, limit: int, progress: Callable[[int], object]) -> None:
@@ -115,39 +115,45 @@ class Machine(Threads):
         while True:
             self.at = at
             try:
-                step, guard, negated = self.step(at)
-            except Unknown as error:
-                place = self.program[at][0].place
+                if not self._execute(at, group):
+                    self.pc[group.mask] = at
+                    return
+            except MEANINGLESS as error:
+                instruction = self.program[at][0]
                 warps = np.unique(np.flatnonzero(group.mask) // WARP)
-                self.log.stopped = f"{place}: {error} (reached by {len(warps)} warp{'s' * (len(warps) > 1)})"
+                reached = f"(reached by {counted(len(warps), 'warp')})"
+                self.log.stopped = f"{instruction.place}: {reason(error, instruction)} {reached}"
                 return
-            chosen = group
-            if guard is not None:
-                if guard.origin is not None and (guard.origin[group.mask] == UNSET).any():
-                    self.fault("unset", np.flatnonzero(group.mask), "a predicate is uninitialised")
-                taken = group.mask & (guard.bits ^ negated)
-                chosen = ActiveThreads.of(taken)
-            if not chosen.full and self._parted(chosen):
-                self.pc[group.mask] = at
-                return
-            self.log.steps += 1
-            self.order.begin(at)
-            if chosen.full or chosen.mask.any():
-                for flights in (self.flights, self.loads):
-                    if flights.registers:
-                        self._in_flight(flights, chosen)
-                together = "sync" in self.program[at][0].parts
-                if together:
-                    self.order.meet_lanes(chosen.mask)
-                step(chosen)
-                if together:
-                    self.order.meet_lanes(chosen.mask)
             at += 1
             moved = self.pc[group.mask] != -1
             if moved.any() or at in self.leaders or self.log.stopped:
                 stayed = group.mask & (self.pc == -1)
                 self.pc[stayed] = at
                 return
+
+    def _execute(self, at: int, group: ActiveThreads) -> bool:
+        """Execute the instruction at a place; False where threads must wait before it for others of their warps."""
+        step, guard, negated = self.step(at)
+        chosen = group
+        if guard is not None:
+            if guard.origin is not None and (guard.origin[group.mask] == UNSET).any():
+                self.fault("unset", np.flatnonzero(group.mask), "a predicate is uninitialised")
+            chosen = ActiveThreads.of(group.mask & (guard.bits ^ negated))
+        if not chosen.full and self._parted(chosen):
+            return False
+        self.log.steps += 1
+        self.order.begin(at)
+        if chosen.full or chosen.mask.any():
+            for flights in (self.flights, self.loads):
+                if flights.registers:
+                    self._in_flight(flights, chosen)
+            together = "sync" in self.program[at][0].parts
+            if together:
+                self.order.meet_lanes(chosen.mask)
+            step(chosen)
+            if together:
+                self.order.meet_lanes(chosen.mask)
+        return True
 
     def _parted(self, group: ActiveThreads) -> bool:
         """Whether lanes must wait for others of their warp before an instruction with ``.sync``, and do so now."""

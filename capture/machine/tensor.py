@@ -13,7 +13,7 @@ from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment, address_lanes
 from .. import values
 from . import sparse
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown
 from .memory import Memory
 from .ptx import Function, Number, Statement, Vector
 from .schedule import Machine
@@ -56,30 +56,24 @@ def _words(parts: Sequence[str]) -> tuple[str, ...]:
     return parts[0], *sorted(part for part in parts[1:] if part.removesuffix("::cta") not in _SPACES)
 
 
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What a tensor instruction does; None where it is of another kind."""
-    name = instruction.parts[0]
-    if name not in NAMES:
-        return None
+def _instruction(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """What a tensor instruction does, by the form that it names."""
     form = _forms().get(_words(instruction.parts))
     if form is None:
         raise Unknown(f"{instruction.opcode} is not known")
     if not form.role:
         return _multiply(machine, instruction, function, form)
-    make = {"wmma": _tile, "movmatrix": _transpose}.get(name, _matrices)
+    make = {"wmma": _tile, "movmatrix": _transpose}.get(instruction.parts[0], _matrices)
     return make(machine, instruction, function, form)
 
 
 def registers_of(machine: Machine, operand: object, form: Form, role: str, function: Function) -> list[Register]:
-    """The registers of an operand. Raises Unknown where they are not as many as the form has."""
+    """The registers of an operand. Raises Unknown where they are not those that the form has."""
     items = operand.items if isinstance(operand, Vector) else (operand,)
     wide = form.operand(role)
     if len(items) != wide.registers:
         raise Unknown(f"{form.mnemonic} takes {wide.registers} registers of {role}, not {len(items)}")
-    found = [machine.register(item, f"b{wide.register_bits}", function) for item in items]  # type: ignore[arg-type]
-    if other := next((each.width for each in found if each.width != wide.register_bits), None):
-        raise Unknown(f"{form.mnemonic} takes registers of {wide.register_bits} bits of {role}, not of {other}")
-    return found
+    return machine.registers_of(items, f"b{wide.register_bits}", function)  # type: ignore[arg-type]
 
 
 def whole_groups(machine: Machine, group: ActiveThreads, size: int) -> Array:
@@ -328,3 +322,6 @@ def _transpose(machine: Machine, instruction: Statement, function: Function, for
         write(machine, target, groups, words, ids[:, at].reshape(len(groups), -1), group)
 
     return step
+
+
+MAKERS: Mapping[str, Maker] = dict.fromkeys(NAMES, _instruction)

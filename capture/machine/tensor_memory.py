@@ -17,8 +17,9 @@ from ...db.isa.instructions import WARP, WARPGROUP, WORD
 from ...db.layout.algebra import Array
 from .. import values
 from .arithmetic import extremum
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown
 from .memory import Memory
+from .moves import nothing
 from .ptx import Function, MemoryOperand, Number, SourceLine, Statement
 from .schedule import Machine
 from .tensor import bits_of, registers_of, whole_groups, write
@@ -50,24 +51,11 @@ class TensorMemory:
         return next((at for at in range(0, COLUMNS, count) if not used[at : at + count].any()), None)
 
 
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction of Tensor Memory does; None where it is of another kind."""
-    parts = instruction.parts
-    if parts[0] != "tcgen05":
-        return None
-    kind = parts[1]
-    if kind.startswith("fence"):
-        return lambda _: None
-    if kind == "wait::ld":
+def _wait(machine: Machine, instruction: Statement, _: Function) -> Step:
+    """tcgen05.wait: for what a warp loads, or for what it stores."""
+    if instruction.parts[1] == "wait::ld":
         return lambda group: machine.loads.land(_warps(group), np.ones(1))
-    if kind == "wait::st":
-        return lambda group: _stored(machine, group)
-    if kind in ("alloc", "dealloc", "relinquish_alloc_permit"):
-        return _allocation(machine, instruction, function)
-    form = _forms().get(instruction.opcode)
-    if form is None:
-        raise Unknown(f"{'.'.join(parts[:2])} is not run")
-    return _move(machine, instruction, function, form)
+    return lambda group: _stored(machine, group)
 
 
 @cache
@@ -144,11 +132,14 @@ def expect_freed(machine: Machine) -> None:
         machine.fault("tensor memory", first, f"{number} columns are never deallocated", place)
 
 
-def _move(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
+def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
     """tcgen05.ld and st: a warp reaches 32 lanes of its own. A second block of lanes begins where a number says.
 
     tcgen05.ld.red also gives each thread the least or greatest of what it loads.
     """
+    form = _forms().get(instruction.opcode)
+    if form is None:
+        raise Unknown(f"{'.'.join(instruction.parts[:2])} is not run")
     operands = [*instruction.operands]
     least = machine.register(operands.pop(1), "b32", function) if form.name == "tcgen05.ld.red" else None
     reduce = extremum(instruction, "min" in instruction.parts) if least is not None else None
@@ -216,3 +207,12 @@ def _move(machine: Machine, instruction: Statement, function: Function, form: Fo
         )
 
     return step
+
+
+MAKERS: Mapping[str, Maker] = {
+    **dict.fromkeys([f"tcgen05.{name}" for name in ("alloc", "dealloc", "relinquish_alloc_permit")], _allocation),
+    **dict.fromkeys([f"tcgen05.fence::{name}_thread_sync" for name in ("before", "after")], nothing),
+    "tcgen05.wait::ld": _wait,
+    "tcgen05.wait::st": _wait,
+    "tcgen05": _move,
+}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...db.errors import LanemapError
 from ...db.isa.instructions import WARP, WORD
 from ...db.isa.shared import BANKS
 from ...db.layout.algebra import Array
@@ -133,6 +134,8 @@ class Threads:
             for variable in (*function.parameters, *function.returns, *function.variables):
                 if variable.name not in function.registers:
                     allocate(variable, function.name)
+        if ends["shared"] > 1 << 18 or ends["local"] * self.threads > 1 << 30:
+            raise LanemapError("the variables of a block take more shared or local memory than there is")
         dynamic = -(-ends["shared"] // 1024) * 1024 if late else ends["shared"]
         self.symbols |= dict.fromkeys(late, dynamic)
         shared = Memory("shared", SHARED, dynamic + self.launch.shared, self.threads // self.per_block, _FIRST_SHARED)
@@ -147,18 +150,21 @@ class Threads:
 
     # What steps are made of.
 
-    def register(self, operand: Operand, type_: str, function: Function) -> Register:
-        """The register of an operand; for an immediate, a variable or a special register one that is constant."""
+    def register(self, operand: Operand, type_: str, function: Function, *, loose: bool = False) -> Register:
+        """The register of an operand; for an immediate, a variable or a special register one that is constant.
+
+        ``loose``: it may be wider than the type, or a predicate.
+        """
         if (width := bits_of(type_)) not in REGISTER_BITS:
             raise Unknown(f"no register is a {type_}")
         match operand:
             case Vector((only,)):
-                return self.register(only, type_, function)
+                return self.register(only, type_, function, loose=loose)
             case Name("_"):
                 return Register.unset(type_, self.threads)
             case Name(name):
                 if found := self.registers.get((function.name, name)):
-                    if 1 < found.width < width:  # a predicate may stand for a number, as cp.async takes either
+                    if found.width != width and (not loose or 1 < found.width < width):
                         raise Unknown(f"{name} has {found.width} bits, and {type_} has {width}")
                     return found
                 if name in self.special:
@@ -175,9 +181,11 @@ class Threads:
                 return Register.constant(width, self.address_of(base.name, function) + offset, self.threads)
         raise Unknown(f"{operand} is no operand of type {type_}")
 
-    def registers_of(self, operands: Sequence[Operand], type_: str, function: Function) -> list[Register]:
+    def registers_of(
+        self, operands: Sequence[Operand], type_: str, function: Function, *, loose: bool = False
+    ) -> list[Register]:
         """The registers of some operands of one type."""
-        return [self.register(operand, type_, function) for operand in operands]
+        return [self.register(operand, type_, function, loose=loose) for operand in operands]
 
     def predicate(self, operand: Operand, function: Function) -> tuple[Register, bool]:
         """The register of a predicate, and whether it is negated."""
@@ -202,6 +210,8 @@ class Threads:
         if not isinstance(operand, MemoryOperand):
             raise Unknown("an address must stand in brackets")
         base, offset = operand.base, operand.offset
+        if not -(1 << 31) <= offset < 1 << 32:
+            raise Unknown(f"an offset of {offset} does not fit 32 bits")
         if base is None or (function.name, base.name) not in self.registers:
             start = offset + (0 if base is None else self.address_of(base.name, function))
             constant = np.full(self.threads, start, np.int64)

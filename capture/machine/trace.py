@@ -15,32 +15,17 @@ import numpy as np
 from ...db.errors import LanemapError
 from ...db.layout.algebra import Array
 from ...db.text import counted
-from . import (
-    arithmetic,
-    barriers,
-    bits,
-    bulk,
-    comparisons,
-    control,
-    convert,
-    exchange,
-    moves,
-    parameters,
-    product,
-    sums,
-    tensor,
-    tensor_memory,
-    warpgroup,
-)
+from . import parameters, product, sums, tensor_memory
 from .arguments import Argument
 from .findings import Judge
 from .labels import ANY, Stored
-from .launch import Dimensions, Job, Launch, Log, Step, Unknown
+from .launch import Dimensions, Job, Launch, Log
 from .memory import GLOBAL, Allocated, Memory, lay_out
+from .opcodes import bind
 from .operands import Diagnostic
 from .order import History
 from .parse import parse
-from .ptx import Function, Module, Statement
+from .ptx import Module
 from .report import FAULTS, Trace
 from .schedule import Machine
 from .tensor import Layouts
@@ -54,26 +39,6 @@ _WAITING = 1 << 15
 
 #: Instructions of all groups of threads after which a run ends.
 LIMIT = 5_000_000
-
-_BINDERS = (
-    *(arithmetic.binder, bits.binder, comparisons.binder, convert.binder, barriers.binder, bulk.binder, moves.binder),
-    *(exchange.binder, control.binder, tensor.binder, warpgroup.binder, tensor_memory.binder),
-)
-
-
-def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """What an instruction does. Raises Unknown."""
-    try:
-        for binder in _BINDERS:
-            if step := binder(machine, instruction, function):
-                return step
-    except Unknown:
-        raise
-    except LanemapError as error:
-        raise Unknown(str(error)) from None
-    except (ValueError, TypeError, KeyError, AttributeError, AssertionError, IndexError):
-        raise Unknown(f"{instruction.opcode} is not known with these operands") from None
-    raise Unknown(f"{instruction.opcode} is not known")
 
 
 def trace(

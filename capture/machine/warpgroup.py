@@ -20,7 +20,7 @@ from ...db.layout.shared import places, read, shared
 from .. import values
 from . import sparse
 from .accesses import WGMMA
-from .launch import Step, Unknown
+from .launch import Maker, Step, Unknown
 from .ptx import Function, Number, Statement, Vector
 from .schedule import Machine
 from .sparse import Chosen
@@ -29,15 +29,9 @@ from .types import expect_type
 from .values import UNSET, ActiveThreads, Execution, Held, Register, held, whole
 
 
-def binder(machine: Machine, instruction: Statement, function: Function) -> Step | None:
-    """What an instruction of wgmma does; None where it is of another kind."""
-    if instruction.parts[0] != "wgmma":
-        return None
+def _order(machine: Machine, instruction: Statement, _: Function) -> Step:
+    """wgmma.fence, commit_group and wait_group."""
     kind = instruction.parts[1]
-    if kind == "mma_async":
-        return _multiply(machine, instruction, function)
-    if kind not in _ORDERING:
-        raise Unknown(f"{instruction.opcode} is not known")
     pending = instruction.operands[0] if instruction.operands else Number(0)
     assert isinstance(pending, Number)
 
@@ -53,9 +47,6 @@ def binder(machine: Machine, instruction: Statement, function: Function) -> Step
             machine.flights.land(warps, machine.order.groups(warps, WGMMA) - pending.number)
 
     return step
-
-
-_ORDERING = ("fence", "commit_group", "wait_group")
 
 
 @cache
@@ -191,3 +182,11 @@ def _in_memory(machine: Machine, form: Form, role: str, major: str, word: Regist
     if layout.fragment.windowed:
         return _Matrix(numbers, ids, layout)
     return _Matrix(numbers, ids[:, layout.row, layout.col], layout)
+
+
+MAKERS: Mapping[str, Maker] = {
+    "wgmma.mma_async": _multiply,
+    "wgmma.fence": _order,
+    "wgmma.commit_group": _order,
+    "wgmma.wait_group": _order,
+}

@@ -66,9 +66,28 @@ def test_a_type_that_no_register_has_is_named(type_):
     with pytest.raises(LanemapError, match=f"line 7 of the PTX cannot be read: .reg .{type_} %in"):
         run(KERNEL.replace(".reg .b64 %in", f".reg .{type_} %in"), arguments)
     found = run(KERNEL.replace("CHANGES", f"ld.global.{type_} %t, [%in];"), arguments)
-    assert f"no register is a {type_}, line 13" in str(found)
+    assert f"ld.global.{type_} is not known: ld is of b8, u8" in str(found)
 
 
 def test_a_parameter_of_an_entry_in_no_param_space_is_named():
     with pytest.raises(LanemapError, match="line 5 of the PTX cannot be read"):
         run(KERNEL.replace("(.param .u64 in", "(.reg .u64 in"), {"in": "u32[128]", "out": "u32[128]=0"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ".reg .b32 %many<100000000>;",
+        ".global .b8 large[99999999999999];",
+        ".local .b8 large[200000000];",
+        ".shared .b8 large[300000];",
+        f"mov.b32 %t, {'{' * 2000}%t{'}' * 2000};",
+        f"mov.b32 %t, {'9' * 5000};",
+    ],
+    ids=lambda line: line[:12],
+)
+def test_what_is_too_much_is_one_line(line):
+    with pytest.raises(
+        LanemapError, match=r"^(line 13 of the PTX cannot be read|the variables of a block take more)[^\n]*$"
+    ):
+        run(KERNEL.replace("CHANGES", line), {"in": "u32[128]", "out": "u32[128]=0"})

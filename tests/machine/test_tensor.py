@@ -117,7 +117,7 @@ def test_an_instruction_does_what_the_table_says(form):
         ),
         (
             "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f, %f, %f, %f}, {%r, %w}, {%r}, {%f, %f, %f, %f};",
-            "takes registers of 32 bits of A, not of 64",
+            "%w has 64 bits, and b32 has 32",
         ),
         ("add.f32 %f, %h, %f;", "%h has 16 bits, and f32 has 32"),
         ("st.shared.v2.b64 [%r], {%w, %r};", "%r has 32 bits, and b64 has 64"),

@@ -1,0 +1,115 @@
+"""Whatever an instruction looks like, a run answers: with a report, or with one line that says what is wrong."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lanemap.capture.machine import arithmetic, bulk, moves, opcodes, tensor
+from lanemap.db.errors import LanemapError
+from lanemap.db.isa.forms import forms
+
+from ..modes import LONG
+from .conftest import run
+
+TYPES = """pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 u16x2 s16x2 f16 f16x2 bf16 bf16x2 tf32 f32 f32x2 f64
+    e4m3x2 e5m2x2 e2m1x2 ue8m0x2 b4""".split()
+#: Words that some instruction has between its first word and its types.
+WORDS = sorted(
+    {
+        *" ".join(rule.words for rule in arithmetic.RULES.values()).split(),
+        *(*moves._CACHING.split(), *moves._SPACES, *moves._ATOMIC, *bulk._WORDS.split()),
+        *"""wide hi cc eq ne ltu num and or xor popc sync arrive aligned cta up idx bfly ballot any all uni f4e rc8 l r
+        clamp wrap rni rzi rna satfinite pack parity expect_tx finite to shiftamt cas acq_rel""".split(),
+    }
+)
+NAMES = sorted({*opcodes.MAKERS, *tensor.NAMES, "wgmma", "mbarrier", "cp", "tcgen05", "nothing"})
+MNEMONICS = [form.mnemonic for name in (*tensor.NAMES, "wgmma", "tcgen05.ld", "tcgen05.st") for form in forms(name)]
+REGISTERS = "%p !%p %c %h %r %l %f %g %far %tid.x %clock64 %none tile kernel OVER _".split()
+NUMBERS = "0 1 -1 7 31 0x7fffffffffffffff 18446744073709551616 0f3F800000 0d3FF0000000000000 1.5".split()
+ADDRESSES = """[%far] [tile] [%r] [%l] [%far+4] [%far+9223372036854775808] [%far+-9223372036854775809] [tile+-8] [4096]
+    [%p] [none]""".split()
+ITEM = st.sampled_from(REGISTERS + NUMBERS)
+OPERAND = st.one_of(
+    ITEM,
+    st.sampled_from(ADDRESSES),
+    st.lists(ITEM, max_size=8).map(lambda items: f"{{{', '.join(items)}}}"),
+    st.tuples(ITEM, ITEM).map("|".join),
+    st.lists(ITEM, max_size=3).map(lambda items: f"[%far, {{{', '.join(items)}}}]"),
+    st.sampled_from(["{%r, %r, %r, %r}", "{%r, %r}", "{%f, %f, %f, %f}", "{%h, %h}", "(%r)"]),
+)
+#: The registers of each type, so that some lines are right.
+OF_TYPE = {"pred": "%p", "f32": "%f", "f64": "%g"} | dict.fromkeys(["b16", "u16", "s16", "f16", "bf16"], "%h")
+OF_TYPE |= dict.fromkeys(["b64", "u64", "s64", "f32x2"], "%l")
+
+
+@st.composite
+def lines(draw):
+    """A line: a guard, words, and operands, each of which may be any, or as many and of the type that there must be."""
+    guard = draw(st.sampled_from(["", "", "@%p ", "@!%p "]))
+    if draw(st.integers(0, 5)) == 0:
+        opcode = draw(st.sampled_from(MNEMONICS))
+        return f"{guard}{opcode} {', '.join(draw(st.lists(OPERAND, max_size=6)))};"
+    name = draw(st.sampled_from(NAMES))
+    takes = opcodes.TAKES.get(name.partition(".")[0])
+    if takes is None or draw(st.booleans()):
+        words, types = (
+            draw(st.lists(st.sampled_from(WORDS), max_size=2)),
+            draw(st.lists(st.sampled_from(TYPES), max_size=2)),
+        )
+    else:
+        words, types = [], [draw(st.sampled_from(takes.types.split()))]
+    count = draw(st.integers(takes.least, takes.most)) if takes else draw(st.integers(0, 6))
+    own = OF_TYPE.get(types[-1], "%r") if types else "%r"
+    operands = [own if draw(st.integers(0, 3)) else draw(OPERAND) for _ in range(count)]
+    if name in ("ld", "ldu", "st", "atom", "red") and operands:
+        operands[name in ("ld", "ldu", "atom")] = draw(st.sampled_from(ADDRESSES))
+    return f"{guard}{'.'.join([name, *words, *types])} {', '.join(operands)};"
+
+
+KERNEL = """.visible .entry kernel(.param .u64 out) {{
+.reg .pred %p; .reg .b8 %c; .reg .b16 %h; .reg .b32 %r; .reg .b64 %l, %far; .reg .f32 %f; .reg .f64 %g;
+.shared .align 128 .b8 tile[1024];
+ld.param.u64 %far, [out]; mov.u32 %r, %laneid; mov.b32 %f, %r; cvt.u64.u32 %l, %r; cvt.u16.u32 %h, %r;
+setp.lt.u32 %p, %r, 16; cvt.rn.f64.f32 %g, %f;
+{}
+OVER: ret; }}"""
+FIRST = KERNEL.partition("{}")[0].count("\n") + 1
+
+
+def refused(text):
+    """The lines that a run of a kernel does not know, or where it stops. All that it says of them is one line each."""
+    try:
+        found = run(text, {"out": np.arange(64, dtype="u4")}, limit=500)
+    except LanemapError as error:
+        assert "\n" not in str(error)
+        return {int(number) for number in re.findall(r"line (\d+) of the PTX", str(error))}
+    assert str(found)
+    assert all("\n" not in note for note in found.notes)
+    numbers = {int(line) for note in found.notes for line in re.findall(r"stopped: line (\d+)", note)}
+    for note in found.notes:
+        for first, last in re.findall(r"(\d+)(?:-(\d+))?", note.rpartition(", line")[2]):
+            numbers |= {*range(int(first), int(last or first) + 1)}
+    return numbers
+
+
+@settings(max_examples=200 if LONG else 6)
+@given(st.lists(lines(), min_size=25, max_size=25))
+def test_any_instruction_is_answered(lines):
+    """What a run does not know is left out of the next one, so that all that it knows is executed."""
+    while lines and (bad := refused(KERNEL.format("\n".join(lines)))):
+        rest = [line for number, line in enumerate(lines, FIRST) if number not in bad]
+        if len(rest) == len(lines):
+            break
+        lines = rest
+
+
+@pytest.mark.parametrize(
+    "line", ["shl.f32 %f, %f, 1;", "cvt.f16x2.u32 %r, %r;", "ld.global.u32 %r, [%far+9223372036854775808];"]
+)
+def test_what_a_line_cannot_mean_is_said(line):
+    found = run(KERNEL.format(line), {"out": "u32[64]"})
+    assert not found.checked, found
+    assert found.notes
