@@ -5,10 +5,9 @@ import inspect
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from ... import Database, Fragment, LanemapError, Survey, program_digest
 from ...capture.processes import Processes
 from ...db.store import files
 from .guide import guide
-from .links import Page, between, page, page_of, site_links
+from .links import Page, page, page_of, site_links
 from .pages import PAGES, text
 from .render import STATIC, layouts_css
 from .views import Context
@@ -26,15 +25,6 @@ _PART = 40
 
 #: The file that says what a site was made of, by which program, and how many pages it has.
 _MADE = "static/made.txt"
-
-#: What is at the address of a page whose place another one takes.
-_MOVED = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta http-equiv="refresh" content="0; url={address}">
-<title>{name}</title>
-<p><a href="{address}">{name}</a></p>
-"""
 
 
 def write(database: Database, folder: Path, progress: Callable[[int, int], object]) -> int:
@@ -62,12 +52,12 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         shutil.copytree(STATIC, new_folder / "static")
         (new_folder / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
         pages = _Pages(database)
-        (new_folder / "static" / "names.js").write_text(_names(pages.known), "utf-8")
+        (new_folder / "static" / "names.js").write_text(_names(pages.known, pages.same), "utf-8")
+        folders = sorted({shown.path[0] for shown in pages.there if len(shown.path) > 1})
+        missing = text("missing", site_links(pages.known, page(), pages.there, pages.same), {"folders": folders})
+        (new_folder / "404.html").write_text(missing, "utf-8")  # where hosts look for what to send
         count, done = len(pages.every), 0
         progress(done, count)
-        for moved, shown in pages.same.items():
-            if "source" not in dict(moved.parameters):
-                _put(new_folder, moved, _MOVED.format(name=escape(moved.name), address=between(moved.file, shown.file)))
         write_part = partial(_Pages.write, folder=new_folder)
         with Processes(pages.beside, write_part, os.cpu_count() or 1) as beside:
             for _, written in beside.results(range(0, count, _PART)):
@@ -176,20 +166,21 @@ def _says_no_more(fragment: Fragment, shown: Fragment) -> bool:
     return fragment.same_layout(shown) and its.formula in (None, said.formula) and its.erratum in (None, said.erratum)
 
 
-def _names(known: Survey) -> str:
-    """What the search box looks through: of each page its name, what else it is called, and the number of its kind.
+def _names(known: Survey, same: Mapping[Page, Page]) -> str:
+    """What the search box looks through: of each name what else it is called, the numbers of its kind and its file.
 
-    The file of a page is its name with a slash for each space. A kind is a vendor and the targets. Pages of the guide
-    have a title and the words of their text.
+    A kind is a vendor and the targets, a file that of the page that shows it. Pages of the guide have a title and the
+    words of their text.
     """
     called = {page_of(known, product): product.aliases for product in known.products}
     called |= {page(*operand[:4]): () for operand in known.operands}
     kinds: dict[tuple[str, ...], int] = {}
+    shown: dict[str, int] = {}
     names: list[list[object]] = []
     for entry, more in called.items():
         of = Survey.facets(*entry.path)
         kind = kinds.setdefault((*of["vendor"], *sorted(of["target"])), len(kinds))
-        names.append([entry.name, " ".join(more), kind])
+        names.append([entry.name, " ".join(more), kind, shown.setdefault(same.get(entry, entry).file, len(shown))])
     read = [[f"guide {name}", article.title, article.words] for name, article in guide().items()]
-    data = json.dumps({"kinds": [*kinds], "names": names, "guide": read}, ensure_ascii=True, separators=(",", ":"))
-    return f"window.lanemapNames = {data};\n"
+    every = {"kinds": [*kinds], "files": [*shown], "names": names, "guide": read}
+    return f"window.lanemapNames = {json.dumps(every, ensure_ascii=True, separators=(',', ':'))};\n"

@@ -647,6 +647,30 @@ def test_the_site_from_a_disk(visit, site):
     assert tab.url.endswith("f16.html?lane=3")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("folder", "asked", "ends"),
+    [
+        ("/", "wgmma/m64n8k16/f16/A.html", "wgmma/m64n24k16/f16/A.html"),
+        ("/docs/mma/", "mma/m16n8k16/f16/A,wrong.html", "mma/m16n8k16/f16/A.html"),
+        ("/docs/", "mma/m16n8k16.html", "search.html?q=mma+m16n8k16"),
+        ("/docs/", "what/is.html", "what/is.html"),
+    ],
+)
+def test_a_host_leads_from_an_address_without_a_page_to_what_it_names(chromium, site, folder, asked, ends):
+    """In any folder of a host, which sends 404.html where there is no file."""
+
+    def answer(route):
+        file = site / unquote(urlsplit(route.request.url).path).removeprefix(folder)
+        route.fulfill(path=file if file.is_file() else site / "404.html", status=200 if file.is_file() else 404)
+
+    tab = chromium.new_page()
+    tab.route("**/*", answer)
+    tab.goto(f"http://host.invalid{folder}{asked}")
+    tab.wait_for_url(f"http://host.invalid{folder}{ends}", timeout=5000)
+    tab.context.close()
+
+
 _HREFS = "links => links.map(link => link.href)"
 
 

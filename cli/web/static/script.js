@@ -14,12 +14,12 @@ const make = (name, facts = {}, ...children) => {
 
 const normal = text => text.toLowerCase().replace(/[^a-z0-9]+/g, " ").trim();
 
-const fileOf = name => root.replace(/index\.html$/, "") + name.replaceAll(" ", "/") + ".html";
+const address = file => root.replace(/index\.html$/, "") + file;
 
-// A name comes with what else it is called, and its kind, which is a vendor and the targets. A file is a name with
-// slashes.
+// A name comes with what else it is called, and the numbers of its kind, which is a vendor and the targets, and of the
+// file that shows it.
 function localNames(text) {
-  const { kinds, names } = window.lanemapNames, targets = new Set(kinds.flatMap(([, ...names]) => names));
+  const { kinds, names, files } = window.lanemapNames, targets = new Set(kinds.flatMap(([, ...names]) => names));
   const given = text.toLowerCase().split(/\s+/), on = given.filter(word => targets.has(word));
   const words = normal(given.filter(word => !targets.has(word)).join(" ")).split(" ").filter(Boolean);
   if (!words.length && !on.length) return [];
@@ -32,9 +32,9 @@ function localNames(text) {
   const found = [...whole, ...parts];
   const exact = found.findIndex(([name]) => normal(name) === words.join(" "));
   if (exact > 0) found.unshift(...found.splice(exact, 1));
-  return found.map(([name, , kind]) => {
+  return found.map(([name, , kind, file]) => {
     const [vendor, ...target] = kinds[kind], [instruction, , type] = name.split(" ");
-    return { name, href: fileOf(name), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
+    return { name, href: address(files[file]), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
   });
 }
 
@@ -42,16 +42,21 @@ function localNames(text) {
 function localGuide(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return window.lanemapNames.guide.filter(([, , said]) => words.length && words.every(word => said.includes(word)))
-    .map(([name, title]) => ({ name, title, href: fileOf(name) }));
+    .map(([name, title]) => ({ name, title, href: address(name.replace(" ", "/") + ".html") }));
 }
 
+// The page that a text names to the letter, or alone.
+const exactly = (text, [first, ...others]) => first && (!others.length || normal(first.name) === normal(text)) ? first : null;
+
 // The page of a search in a folder of files: what is found, narrowed by the facets in its address, and all of these.
+// What is named exactly is shown instead.
 function results(area) {
   const asked = new URLSearchParams(location.search), text = asked.get("q")?.trim();
   if (!text) return;
   const every = localNames(text), names = ["vendor", "instruction", "target", "type"];
   const left = but => every.filter(each => names.every(name => name === but || !asked.get(name) || each.facets[name].includes(asked.get(name))));
-  const found = left(), read = localGuide(text);
+  const found = left(), read = localGuide(text), exact = exactly(text, every);
+  if (exact) return location.replace(exact.href);
   document.getElementById("q").value = text;
   area.querySelector("h1").textContent = `${(found.length ? found : read).length} found for ${text}`;
   if (found.length || read.length) area.querySelector("p").remove();
@@ -123,10 +128,10 @@ function search(form) {
   list.addEventListener("pointerdown", event => { const item = event.target.closest("li"); if (item) { event.preventDefault(); go(item); } });
   input.addEventListener("blur", close);
   form.addEventListener("submit", event => {
-    const found = window.lanemapNames ? localNames(input.value) : [];
-    if (!found.length || (found.length > 1 && normal(found[0].name) !== normal(input.value))) return;
+    const exact = window.lanemapNames && exactly(input.value, localNames(input.value));
+    if (!exact) return;
     event.preventDefault();
-    location.href = found[0].href;
+    location.href = exact.href;
   });
   document.addEventListener("keydown", event => {
     if (event.key === "/" && !event.target.closest("input, textarea, select")) { event.preventDefault(); input.focus(); }
