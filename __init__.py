@@ -53,7 +53,7 @@ from typing import IO, TYPE_CHECKING, Any, Unpack
 from .db import lookup
 from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
 from .db.isa import arguments
-from .db.isa.arguments import expect_names, one_or_several, text, whole, word
+from .db.isa.arguments import bit_word, expect_names, one_or_several, text, whole, word
 from .db.isa.forms import select as forms
 from .db.isa.instructions import Key
 from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Tiles, Which
@@ -659,7 +659,7 @@ class Database:
 
     @staticmethod
     def descriptor(
-        operand: Query | str, tile: str | None = None, *, decode: int | None = None
+        operand: Query | str, tile: str | None = None, *, decode: int | str | None = None
     ) -> Descriptor | Decoded | Written | InstructionDescriptor:
         """The matrix descriptor of an operand in shared memory, or what such a word reads, or what a tensor map writes.
 
@@ -679,20 +679,21 @@ class Database:
                 ``cp.async.bulk.tensor`` with a type and a swizzling mode. Or ``tcgen05.mma`` with a kind, a shape and
                 the types of D, A and B, for the 32-bit instruction descriptor.
             tile: the tile that lies there: M or N, and K. Default: the smallest one. Or the box, rows M of elements N.
-            decode: a descriptor, of which to say what it addresses.
+            decode: a descriptor, of which to say what it addresses; also as text, as in "0x4000004000400000".
         """
         from .db.flow import box, descriptor, instruction_descriptor
 
-        query = _query(operand)
+        query, number = _query(operand), None if decode is None else bit_word(decode, "a descriptor", 64)
+        tile = None if tile is None else text("tile", tile)
         if query.role is None and instruction_descriptor.described(words := str(query.shape)):
-            return instruction_descriptor.describe(words, decode)
+            return instruction_descriptor.describe(words, number)
         if box.writes(query):
-            if decode is not None:
+            if number is not None:
                 raise LanemapError("no matrix descriptor writes a box: decode what wgmma reads")
             return box.describe(query, tile)
-        if decode is None:
+        if number is None:
             return descriptor.describe(query, tile)
-        return descriptor.decode(decode, query, tile)
+        return descriptor.decode(number, query, tile)
 
     def terms(self, operand: Query | str, row: int, col: int) -> Terms:
         """What meets in an element of D: by k the slots of A and B, with metadata and scales, as lane:reg.slot.
@@ -947,7 +948,12 @@ class Database:
         return earlier
 
     def decode(
-        self, operand: Query | str, words: Sequence[int], *, selector: int | None = None, source: str | None = None
+        self,
+        operand: Query | str,
+        words: Sequence[int | str],
+        *,
+        selector: int | None = None,
+        source: str | None = None,
     ) -> Metadata:
         """The columns of a sparse A that metadata chooses.
 
@@ -960,7 +966,9 @@ class Database:
         """
         from .db.flow.metadata import from_words, operands
 
-        return from_words(one_or_several(words), *operands(self.reader, _sparse(operand, selector, source)))
+        return from_words(
+            [*map(bit_word, one_or_several(words))], *operands(self.reader, _sparse(operand, selector, source))
+        )
 
     def encode(
         self,

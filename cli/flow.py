@@ -200,17 +200,9 @@ def descriptor(
     descriptor of A or B in shared memory, by its fields: tcgen05.mma shared leading=1024 stride=1024 swizzle=128B. With
     --decode and a kind it says what a word has.
     """
-    from .. import (
-        Decoded,
-        InstructionDescriptor,
-    )  # numpy comes with it, which --help needs no more than the other commands
-
-    query = Query.parse(operand)
-    given = None if decode is None else word(decode, "a descriptor", 64)
-    answer = Database.descriptor(query, tile, decode=given)
+    answer = Database.descriptor(Query.parse(operand), tile, decode=decode)
     write_answer(answer, format)
-    wrong = isinstance(answer, InstructionDescriptor) and answer.wrong
-    return DISAGREES if wrong or (isinstance(answer, Decoded) and answer.wrong.any()) else OK
+    return answer.exit_code
 
 
 @app.command(epilog="Example: lanemap decode m16n8k32 f16 0x44444444 --selector 0")
@@ -243,7 +235,7 @@ def decode(
             metadata = database.encode(query, _table(columns), selector=selector, source=source)
         else:
             values = sys.stdin.read().split() if words == ["-"] else words
-            metadata = database.decode(query, list(map(word, values)), selector=selector, source=source)
+            metadata = database.decode(query, values, selector=selector, source=source)
     if metadata.others:
         complain(f"metadata as in {metadata.e.source}; --source takes another: {', '.join(metadata.others)}")
     write_rows(metadata.words_by_lane() if columns else metadata.columns_by_slot(), format)
@@ -270,20 +262,3 @@ def _table(file: str) -> dict[tuple[int, int, int], int]:
             "as CSV"
         ) from None
     return columns
-
-
-def word(text: str, what: str = "a word of metadata", bits: int = 32) -> int:
-    """A word as people write one.
-
-    >>> word("0x44")
-    68
-    """
-    try:
-        number = int(text, 0)
-    except ValueError:
-        number = -1
-    if re.fullmatch(rf"[0-9a-fA-F]{{{bits // 4}}}", text) and (number < 0 or bits > 32):  # as printed, without its 0x
-        raise LanemapError(f"{text!r} is not {what}: write 0x{text}")
-    if not 0 <= number < 1 << bits:
-        raise LanemapError(f"{text!r} is not {what}: write {bits} bits, as in 0x{'44' * (bits // 8)}")
-    return number

@@ -170,6 +170,11 @@ class Told(Tabular):
     #: Return it as a C++ device function, where it is a chain or a recipe. The package attaches it.
     cpp: ClassVar[Callable[[Any], str]]
 
+    @property
+    def exit_code(self) -> int:
+        """What a command exits with that gives it: 1 where something is wrong."""
+        return 0
+
     @abstractmethod
     def parts(self) -> Iterator[str | Rows]:
         """Its text: lines, and tables below them."""

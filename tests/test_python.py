@@ -132,6 +132,8 @@ def test_a_fragment_in_hand_is_moved_and_reduced_as_by_its_name(database):
         ({"selector": False}, "selector False is not a whole number"),
         ({"row": "9"}, "row '9' is not a whole number"),
         ({"selector": "x"}, "selector 'x' is not a whole number"),
+        ({"row": [1, 2]}, "row is one whole number here: find and at of a Fragment take arrays"),
+        ({"lane": range(3)}, "lane is one whole number here: find and at of a Fragment take arrays"),
         ({"selector": 10**20}, "no selector 100000000000000000000"),
         ({"lane": 10**20}, "it goes from 0 to 31"),
         ({"computation": 2}, "computation 2 is outside A of mma m16n8k16 f16: there is only 1"),
@@ -216,7 +218,7 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
     with pytest.raises(lanemap.LanemapError, match="count '2' is not a whole number"):
         database.chain("ldmatrix", "m16n8k16 f16 B", count="2")
     for word in (-1, 1 << 32, "x"):
-        with pytest.raises(lanemap.LanemapError, match="a number from 0 to 0xFFFFFFFF"):
+        with pytest.raises(lanemap.LanemapError, match="is not a word of metadata: write 32 bits"):
             database.decode("m16n8k16 f16", [word], selector=0)
     for path in ("", "a\0b", 3, None):
         with pytest.raises(lanemap.LanemapError, match="names no file"):
@@ -240,7 +242,9 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
         (lambda db: db.remove(" "), "no source '': choose from"),
         (lambda db: db.add(5), "5 is not a source"),
         (lambda db: db.chain("m16n8k16 f32 D", 5), "5 names no operand"),
-        (lambda db: db.decode("m16n8k16 f16", "x", selector=0), "a number from 0 to 0xFFFFFFFF"),
+        (lambda db: db.decode("m16n8k16 f16", "x", selector=0), "'x' is not a word of metadata: write 32 bits"),
+        (lambda db: db.descriptor("m64n128k16 f16 B 128B.K", 64), "tile 64 is not text: write it like 'n128k64'"),
+        (lambda db: db.descriptor("m64n128k16 f16 B 128B.K", decode=1.5), "1.5 is not a descriptor: write 64 bits"),
         (lambda db: db.decode("m16n8k16 f16", [0], selector="0"), "selector '0' is not a whole number"),
         (lambda db: db.encode("m16n8k16 f16", 5, selector=0), "columns 5 is no dictionary"),
         (lambda db: db.sql("SELECT 1", seconds="a"), "rows must be at least 1"),

@@ -22,7 +22,6 @@ from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Tiles, Which
 from ... import Query as OperandQuery
 from ..app import encoded
 from ..export import FileFormat
-from ..flow import word
 from ..options import ChainFormat, Format, described, integer, plain
 from ..options import ReportFormat as Report
 from . import work
@@ -354,7 +353,7 @@ class DecodeRequest(_Arguments):
     """The arguments of ``Database.decode``."""
 
     operand: str
-    words: list[Annotated[int, BeforeValidator(lambda given: word(str(given)))]]
+    words: list[int | str]
     selector: int | None = None
     source: str | None = None
 

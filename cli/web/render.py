@@ -38,7 +38,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.globals.update(states=Known, version=__version__, formats=[*formats.FORMATS], selection=selection)
-    env.filters.update(facts=facts.facts, size=facts.size, true_of=facts.true_of)
+    env.filters.update(facts=facts.facts, size=facts.size, true_of=facts.true_of, unit=facts.unit)
     env.filters.update(described=describe, held=held_by_lane)
     return env
 
@@ -86,10 +86,9 @@ def selection(key: Key, source: str | None) -> str:
 def describe(fragment: Fragment) -> str:
     """What a preview of a link says of an operand."""
     rows, cols = fragment.dimensions
-    return (
-        f"{fragment}, {rows} x {cols}: which of {fragment.threads} lanes holds which element in which of "
-        f"{fragment.registers} registers, by {fragment.source}."
-    )
+    lanes = "" if fragment.tile else f"which of {fragment.threads} lanes holds which element in "
+    held = f"{lanes}which of {fragment.registers} {facts.unit(fragment)}s" + " holds which element" * (not lanes)
+    return f"{fragment}, {rows} x {cols}: {held}, by {fragment.source}."
 
 
 #: More cells than these make a page too heavy; then the picture is a file of its own.
@@ -125,8 +124,8 @@ def _table(
 
     The style sheet fits ``paper`` into a printed page.
     """
-    axes = axes or fragment.key.axes
-    data = {"role": fragment.role, "axes": axes, "part": grid.title or None, "by": by, "size": fragment.dimensions}
+    data: dict[str, Any] = {"role": fragment.role, "axes": axes or fragment.key.axes, "part": grid.title or None}
+    data |= {"by": by, "size": fragment.dimensions, "unit": facts.unit(fragment)}
     parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, fragment.qualifiers, facts.selector(fragment)
     caption = caption or ", ".join(filter(None, parts))
     characters = characters or formats.width(grid)
@@ -163,7 +162,7 @@ def register_file(fragment: Fragment, lane: int | None = None) -> str:
         caption = f"{fragment.role} in shared memory: row,col in the word of each bank, 128 bytes a line"
     else:
         grid = drawing.by_lane(fragment, drawing.View())
-        caption = f"{fragment.role} by lane: row,col in each register.slot"
+        caption = f"{fragment.role} by lane: row,col in each {facts.unit(fragment)}.slot"
     return _table(fragment, grid, lane, caption, by=by) if _cells(grid) <= _MOST else ""
 
 

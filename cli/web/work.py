@@ -46,7 +46,6 @@ from ... import (
 from ...capture import recording
 from ...db.render import report
 from ..app import encoded
-from ..flow import word
 from ..options import ChainFormat, Format, ReportFormat
 from .heap import trim_heap
 from .render import between, tile
@@ -263,12 +262,13 @@ def chain(database: Database, /, form: ChainFormat, first: str, second: str | No
 
 
 def descriptor(database: Database, form: Format, operand: str, tile: str | None, decode: str | None) -> str | bytes:
-    """The rows of ``Database.descriptor``; as JSON with all of it as text, and the word and its verdict, if any."""
-    answer = database.descriptor(operand, tile, decode=None if decode is None else word(decode, "a descriptor", 64))
+    """The rows of ``Database.descriptor``; as JSON with its text and exit code, and word and verdict if any."""
+    answer = database.descriptor(operand, tile, decode=decode)
     if form is not Format.JSON:
         return encoded(answer.rows(), form)
     made = getattr(answer, "word", None)  # as text, because JSON has no whole numbers of 64 bits
     record = {"word": made if made is None else hex(made), "verdict": getattr(answer, "verdict", None)}
+    record["exit_code"] = answer.exit_code
     return json.dumps(record | {"text": answer.text(), "rows": answer.rows().records()}) + "\n"
 
 

@@ -172,6 +172,11 @@ class Decoded(Told):
         return np.asarray((self.reads != self._needed).any(axis=-1))
 
     @property
+    def exit_code(self) -> int:
+        """0 where it reads what the tile has, else 1."""
+        return int(self.wrong.any())
+
+    @property
     def verdict(self) -> str:
         """``right``, or which rows read what, and which field must be what."""
         if not self.wrong.any():

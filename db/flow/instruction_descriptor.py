@@ -156,6 +156,11 @@ class InstructionDescriptor(Told):
             yield field, sum((self.word >> bit & 1) << at for at, bit in enumerate(field.bits))
 
     @property
+    def exit_code(self) -> int:
+        """0 where each field has a meaning, else 1."""
+        return int(bool(self.wrong))
+
+    @property
     def wrong(self) -> list[str]:
         """What no descriptor of the kind has."""
         used = {bit for field in fields(self.kind) for bit in field.bits}

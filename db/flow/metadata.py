@@ -53,10 +53,7 @@ def from_words(words: Sequence[int], a: Fragment, e: Fragment, others: Sequence[
     """
     if len(words) not in (1, a.threads):
         raise LanemapError(f"{len(words)} words of metadata: give {a.threads}, one for each lane, or one for all")
-    try:
-        full = np.resize(np.asarray(words, np.uint32), a.threads)
-    except (OverflowError, TypeError, ValueError):
-        raise LanemapError("a word of metadata is a number from 0 to 0xFFFFFFFF") from None
+    full = np.resize(np.asarray(words, np.uint32), a.threads)
     return Metadata(a, e, full, decode(full, a, e), others)
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ..errors import AbsentError, OutsideError
+from ..isa.forms import forms
 from ..isa.instructions import instruction
 from ..layout.fragment import Element, Fragment
 from ..lookup import Query, every_operand, operands
@@ -51,7 +52,10 @@ def terms(reader: Reader, query: Query, row: int, col: int) -> Terms:
     try:
         found = {operand.role: operand for operand in operands(reader, replace(query, role=None))}
     except AbsentError as error:
-        raise AbsentError(f"{error}: name the type of A, as in m16n8k16 f16 D, to see what it meets") from None
+        asked = query.parameters()
+        types = (form.a for form in forms(asked["instruction"], asked["shape"]) if form.d == asked["type"])
+        example = f"{asked['shape']} {a} D" if (a := next(types, None)) else "m16n8k16 f16 D"
+        raise AbsentError(f"{error}: name the type of A, as in {example}, to see what it meets") from None
     d, at, remarks = found["D"], {"row": row, "col": col}, []
     for name, number in at.items():
         if number not in d.ranges[name]:

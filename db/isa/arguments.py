@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
@@ -46,7 +47,32 @@ def whole(name: str, number: object) -> int | None:
     if not isinstance(number, bool):
         with suppress(TypeError):
             return operator.index(number)  # type: ignore[arg-type]
+    if isinstance(number, Iterable) and not isinstance(number, str):
+        raise LanemapError(f"{name} is one whole number here: find and at of a Fragment take arrays of them")
     raise LanemapError(f"{name} {number!r} is not a whole number: write it like 1")
+
+
+def bit_word(value: object, what: str = "a word of metadata", bits: int = 32) -> int:
+    """A word of so many bits, also as the text that people and programs write.
+
+    >>> bit_word("0x44")
+    68
+
+    Raises:
+        LanemapError: it is none; says how to write it.
+    """
+    number, printed = -1, False
+    with suppress(TypeError, ValueError):
+        if isinstance(value, str):
+            printed = re.fullmatch(rf"[0-9a-fA-F]{{{bits // 4}}}", value) is not None  # without its 0x
+            number = int(value, 0)
+        else:
+            number = operator.index(value)  # type: ignore[arg-type]
+    if printed and (number < 0 or bits > 32):
+        raise LanemapError(f"{value!r} is not {what}: write 0x{value}")
+    if not 0 <= number < 1 << bits:
+        raise LanemapError(f"{value!r} is not {what}: write {bits} bits, as in 0x{'44' * (bits // 8)}")
+    return number
 
 
 def text(name: str, value: object) -> str:

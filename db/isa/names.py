@@ -247,8 +247,6 @@ class Query:
         qualifiers = named if self.qualifiers is None else word("qualifiers", self.qualifiers)
         source = None if self.source is None else text("source", self.source)
         vendor = word("vendor", self.vendor)
-        if vendor is not None and vendor not in _VENDORS:
-            raise LanemapError(f"no vendor {self.vendor!r}: choose from {', '.join(_VENDORS)}")
         return {
             "shape": shape,
             "type": type_,

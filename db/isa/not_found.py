@@ -14,6 +14,7 @@ from .forms import Form
 from .instructions import INSTRUCTIONS, choices, instruction, undecided
 from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, notation, tokens, words
 from .types import is_shape, same_name, shape_name
+from .vendors import UNKNOWN, vendor_of
 
 #: Kinds of tokens in the order in which people mistake them, after modifiers and options that stand in the name.
 _ORDER = ("layouts", "qualifiers", "type", "shape", "types")
@@ -144,6 +145,10 @@ def no_fragment(
                 return f"no {name} {_printed(value)}{of}: ask the source {first}"
             if name in ("shape", "instruction") and value and not is_shape(str(value)) and not matched:
                 spelt = {record.instruction.lower(): record.instruction for record in records}
+                maker = vendor_of(str(value))
+                if maker is not UNKNOWN and not any(record.vendor == maker.name for record in records):
+                    words = f"no source has instructions of {maker.title}"
+                    return f"no instruction {_printed(value)}: {words}: import a table or a mapping of it"
                 close = [spelt[name] for name in get_close_matches(value.lower(), spelt.keys() - INSTRUCTIONS.keys())]
                 close += get_close_matches(re.sub(r"[._]", "", value.lower())[:9], INSTRUCTIONS)
                 guess = f"did you mean {close[0]}? " if close else ""

@@ -40,11 +40,12 @@ def held(fragment: Fragment) -> str:
     """What holds it: the registers of a lane and their slots, or bytes of shared memory."""
     registers, slots, bits = fragment.registers, fragment.slots, fragment.slot_bits
     in_each = f"{slots} slot{'s' * (slots > 1)} of {bits} bit{'s' * (bits > 1)} in each"
+    word = unit(fragment)
     if of := fragment.tile:
         return (
-            f"{of.size} bytes from a multiple of {of.alignment}, as words of {fragment.register_bits} bits, {in_each}"
+            f"{of.size} bytes from a multiple of {of.alignment}, as {word}s of {fragment.register_bits} bits, {in_each}"
         )
-    return f"{registers} register{'s' * (registers > 1)} of {fragment.register_bits} bits, {in_each}"
+    return f"{registers} {word}{'s' * (registers > 1)} of {fragment.register_bits} bits, {in_each}"
 
 
 def _ends(fragment: Fragment) -> str:
@@ -54,8 +55,8 @@ def _ends(fragment: Fragment) -> str:
 
 
 def unit(fragment: Fragment) -> str:
-    """What its slots are in: a register, or a word of shared memory."""
-    return "word" if fragment.tile else "register"
+    """What its slots are in: a register, a word of shared memory, or a column of Tensor Memory."""
+    return {"shared memory": "word", "Tensor Memory": "memory column"}.get(fragment.memory, "register")
 
 
 def legend(fragment: Fragment, labels: Collection[str]) -> Iterator[str]:

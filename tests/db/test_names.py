@@ -549,6 +549,7 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["m16n8k64", "e2m1", "SFA", "block16"], "block16 is one scale for 16 elements .*: write scale_vec::4X for 64"),
         (["mma", "m16n8k16", "cta_group::1"], "leave out .cta_group::1"),
         (["m64n128k16", "f16", "B", "96B.K"], "96B is documented only: no CUtensorMapSwizzle"),
+        (["m64n128k16", "f16", "B", "256B.K"], "no swizzling mode 256B: choose from none, 32B, 64B, 128B"),
         (["cp.async.bulk.tensor", "b16", "96B"], "96B is documented only: no CUtensorMapSwizzle"),
         (["m16n8k64.scale_vec::2X.byte_id::7 ue8m0", "SFA"], "there is no byte_id::7: it goes from 0 to 3"),
         (["mma.m16n8k16.m16n8k8.f16", "A"], "has 2 shapes"),

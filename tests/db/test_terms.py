@@ -61,7 +61,7 @@ def test_the_command_says_the_same_and_what_is_wrong(database, run, refused):
     refused("find", *"m16n8k16 f16 D --row 16 --col 5 --terms".split(), words=("row 16 is outside D", "0 to 15"))
     refused("find", *"m16n8k16 f16 D --row 3 --terms".split(), words=("name D, --row and --col",))
     refused("find", *"m16n8k16 f16 A --row 3 --col 5 --terms".split(), words=("of an element of D",))
-    refused("find", *"m16n8k16 f32 D --row 3 --col 5 --terms".split(), words=("name the type of A, as in",))
+    refused("find", *"m16n8k16 f32 D --row 3 --col 5 --terms".split(), words=("type of A, as in m16n8k16 f16 D",))
     assert "lies in shared memory" in run("find", *"wgmma m64n64k16 f16 D --row 3 --col 5 --terms".split()).err
     with pytest.raises(lanemap.LanemapError, match="col 8 is outside"):
         database.terms("m16n8k16 f16", 0, 8)

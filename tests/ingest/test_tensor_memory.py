@@ -13,6 +13,7 @@ from lanemap import Query
 from lanemap.db.isa.instructions import Key
 from lanemap.db.layout.fragment import Fragment, Source, elements
 from lanemap.db.layout.structure import check
+from lanemap.db.render.facts import facts
 from lanemap.ingest.catalogue import document
 
 from ..shipped import NUMBERED
@@ -313,3 +314,11 @@ def test_d_without_qualifiers_is_that_of_one_block(database):
     with pytest.raises(lanemap.LanemapError, match="no source has rows for D of tcgen05.mma.sp m64n64k32 f32:"):
         database.find("tcgen05.mma.sp m64n64k32 f32 D", row=3, col=4)
     assert {one.qualifiers for one in database.matching(Query.parse("tcgen05.mma m32n64k16 f32 D"))} == {"ws"}
+
+
+def test_what_lies_in_tensor_memory_is_not_said_to_be_in_registers(database):
+    """Its columns are called so in what is said of it, also where those of a large D are folded."""
+    d = database.operand("tcgen05.mma m128n64k16 f32 D")[0]
+    assert facts(d)["per lane"] == "64 memory columns of 32 bits, 1 slot of 32 bits in each"
+    assert "register" not in "".join([*facts(d).values(), database.show("tcgen05.mma m128n64k16 f32 D").text(80)])
+    assert "4 registers of 32 bits" in facts(database.operand("m16n8k16 f16 A")[0])["per lane"]

@@ -330,11 +330,14 @@ def test_a_file_is_compared_and_not_kept(client, database, refused):
 def test_a_descriptor_is_that_of_database_and_its_page(client, operand, tile, decode):
     asked = {"operand": operand, "tile": tile, "decode": decode}
     asked = {name: value for name, value in asked.items() if value}
-    expected = lanemap.Database.descriptor(operand, tile, decode=decode and int(decode, 0))
+    expected = lanemap.Database.descriptor(operand, tile, decode=decode)
+    if decode:
+        assert expected.text() == lanemap.Database.descriptor(operand, tile, decode=int(decode, 0)).text()
     answer = client.get("/api/descriptor", params=asked).json()
     assert answer["text"] == expected.text()
     assert answer["rows"] == json.loads(json.dumps(expected.rows().records()))
     assert answer["verdict"] == getattr(expected, "verdict", None)
+    assert answer["exit_code"] == expected.exit_code == int(decode is not None)
     assert answer["word"] == (hex(expected.word) if hasattr(expected, "word") else None)
     assert len(frame(client, "/api/descriptor", "csv", **asked)) == len(answer["rows"])
     page = unescape(client.get("/descriptor", params=asked).text)

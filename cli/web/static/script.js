@@ -149,32 +149,33 @@ const inBrackets = cells => cells.map(each => `(${each.map(([first, last]) => fi
 function readCell(cell) {
   const table = cell.closest("table"), line = cell.parentElement;
   const down = line.cells[0].textContent, across = table.tHead.rows[0].cells[cell.cellIndex].textContent;
-  const { role, axes, part, by } = table.dataset;
+  const { role, axes, part, by, unit } = table.dataset;
   if (by === "lane") {
     const lane = parseInt(down), [reg, slots] = across.split(" ")[0].split(".");
     const cells = cell.textContent.split("+").map(each => each.split(",").map(span));
-    return { role, axes, part, by, held: [{ lane, reg: Number(reg), slots: span(slots) }], cells };
+    return { role, axes, part, by, unit, held: [{ lane, reg: Number(reg), slots: span(slots) }], cells };
   }
   if (by === "bank") {
     const reg = 32 * parseInt(down) + Number(across), empty = cell.textContent.trim() === "-";
     const cells = empty ? [] : cell.textContent.split("+").map(each => each.split(",").map(span));
-    return { role, axes, part, by, held: empty ? [] : [{ lane: 0, memory: true, reg, slots: [0, 31] }], cells };
+    return { role, axes, part, by, unit, held: empty ? [] : [{ lane: 0, memory: true, reg, slots: [0, 31] }], cells };
   }
   if (by === "address") {
     const lane = parseInt(cell.textContent.slice(5));
-    return { role, axes, part, by, held: isNaN(lane) ? [] : [{ lane, reg: -1, slots: [0, 0] }], cells: [[span(down), span(across)]] };
+    return { role, axes, part, by, unit, held: isNaN(lane) ? [] : [{ lane, reg: -1, slots: [0, 0] }], cells: [[span(down), span(across)]] };
   }
   const held = cell.textContent.split("+").map(each => each.match(/(?:(\d+):)?(\d+)\.(\d+)(?:(?:-|.*\|)(\d+))?/)).filter(Boolean)
     .map(found => ({ lane: Number(found[1] ?? 0), memory: !found[1], reg: Number(found[2]), slots: [Number(found[3]), Number(found[4] ?? found[3])] }));
-  return { role, axes, part, held, cells: [[span(down), span(across)]] };
+  return { role, axes, part, unit, held, cells: [[span(down), span(across)]] };
 }
 
 // A note says which rows, columns, lanes or registers are left out because they repeat others, and how they differ.
 function foldOf(note) {
-  const [, kind, first, last] = note.textContent.match(/^(\w+)s (\d+)-(\d+) repeat/) ?? [];
-  const moves = [...note.textContent.matchAll(/the (\w+) is (\d+) (higher|lower)/g)];
-  const step = Number(first), shift = moves.map(([, name, by, way]) => [name === "word" ? "register" : name, way === "lower" ? -by : Number(by)]);
-  return kind && { times: (Number(last) + 1) / step, shift: { ...Object.fromEntries(shift), [kind.toLowerCase()]: step } };
+  const [, kind, first, last] = note.textContent.match(/^([\w ]+)s (\d+)-(\d+) repeat/) ?? [];
+  const moves = [...note.textContent.matchAll(/the ([\w ]+?) is (\d+) (higher|lower)/g)];
+  const unit = name => ["word", "memory column"].includes(name) ? "register" : name;
+  const step = Number(first), shift = moves.map(([, name, by, way]) => [unit(name), way === "lower" ? -by : Number(by)]);
+  return kind && { times: (Number(last) + 1) / step, shift: { ...Object.fromEntries(shift), [unit(kind.toLowerCase())]: step } };
 }
 
 // What a cell says, and then all that it stands for where the picture is folded.
@@ -245,7 +246,7 @@ function pictures() {
     const meets = every.filter(([, other]) => other.role !== facts.role && meeting(facts, other));
     light(same, meets);
     const [rows, cols] = facts.cells[0];
-    const held = facts.by === "address" ? `lane ${facts.held[0].lane} passes its address` : facts.held.map(each => `${each.memory ? inBank(each) : `lane ${each.lane}, register ${each.reg}`}${facts.by === "bank" ? "" : `, slot ${inWords(each.slots)}`}`).join(" and ");
+    const held = facts.by === "address" ? `lane ${facts.held[0].lane} passes its address` : facts.held.map(each => `${each.memory ? inBank(each) : `lane ${each.lane}, ${facts.unit} ${each.reg}`}${facts.by === "bank" ? "" : `, slot ${inWords(each.slots)}`}`).join(" and ");
     const others = {}, inMemory = new Set(meets.filter(([, each]) => each.held.some(one => one.memory)).map(([, each]) => each.role));
     for (const [, each] of meets) if (each.by !== "lane") (others[each.role] ??= new Set()).add(chain ? `${inBrackets(each.cells)} ${each.held.map(one => one.memory ? "at " + inBank(one) : `of lane ${one.lane}, register ${one.reg}`).join("+")}` : each.held.map(one => one.memory ? one.reg : one.lane).join("+"));
     const met = Object.entries(others).map(([role, all]) => chain ? `${role} ${[...all].join(", ")}` : `${role} in ${inMemory.has(role) ? "words" : "lanes"} ${[...all].sort(new Intl.Collator("en", { numeric: true }).compare).join(" ")}`).join("; ");

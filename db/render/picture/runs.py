@@ -199,7 +199,7 @@ def _shift(table: Elements, step: int, lanes: int) -> Shift | None:
 def in_words(kind: str, step: int, lines: int, shift: Shift, register: str = "register") -> str:
     """What is left out when only the first ``step`` rows, columns, lanes or registers (``kind``) are shown.
 
-    ``register`` is what its elements are in: in memory a word.
+    ``register`` is what its elements are in, see ``facts.unit``.
 
     >>> in_words("row", 16, 64, (32, 0, 0, 16, 0))
     'Rows 16-63 repeat rows 0-15: with every 16 rows the lane is 32 higher.'
@@ -210,4 +210,4 @@ def in_words(kind: str, step: int, lines: int, shift: Shift, register: str = "re
         f"the {name} is {abs(by)} {'higher' if by > 0 else 'lower'}" for name, by in by_name if by and name != kind
     ]
     moved = " and ".join(moves) or "nothing changes"
-    return f"{kind.title()}s {step}-{lines - 1} repeat {first}: with every {period} {moved}."
+    return f"{kind.capitalize()}s {step}-{lines - 1} repeat {first}: with every {period} {moved}."
