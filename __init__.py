@@ -854,8 +854,8 @@ class Database:
         product: str | None = None,
         *,
         args: str | PathLike[str] | None = None,
-        block: int | Sequence[int] | None = None,
-        grid: int | Sequence[int] | None = None,
+        block: int | str | Sequence[int] | None = None,
+        grid: int | str | Sequence[int] | None = None,
         shared: int | None = None,
         entry: str | None = None,
         source: str | None = None,
@@ -876,7 +876,7 @@ class Database:
             product: what the last array must be, in index notation: ``"C[m,n] = A[m,k] B[n,k]"``.
             args: a TOML file that has the arguments in a table ``args``, and the rest, each by its name. What is also
                 given here takes the place of what it says.
-            block: threads of a block, one number or up to three; ``grid`` are the blocks.
+            block: threads of a block, one number or up to three, also as in ``"32,4"``; ``grid`` are the blocks.
             shared: bytes of dynamic shared memory.
             entry: the kernel, where the text has several.
             source: whose layouts tensor instructions have; by default ``best``.
@@ -919,10 +919,10 @@ class Database:
             given.named(arguments, made.types, parsed, Path() if files else None),
             block=_extents("block", threads),
             grid=(x * made.cluster, y, z),
-            shared=whole("shared", chosen(shared, written.shared, made.shared, 0)) or 0,
+            shared=_number("shared", chosen(shared, written.shared, made.shared, 0)),
             entry=chosen(entry, written.entry),
             formula=chosen(product, written.product),
-            seed=chosen(seed, written.seed, 0),
+            seed=_number("seed", chosen(seed, written.seed, 0)),
             file=made.file,
             progress=progress,
         )
@@ -1307,13 +1307,24 @@ def _parsed(operand: Query | str, **which: Unpack[Which]) -> Query:
     return replace(operand, **which)
 
 
-def _extents(name: str, given: int | Sequence[int]) -> tuple[int, int, int]:
-    """Three extents, of which those that are not named are 1."""
-    named = [given] if isinstance(given, int) else [*given]
-    if not 1 <= len(named) <= 3:
-        raise LanemapError(f"{name} {given!r}: give one to three numbers", name)
-    x, y, z = (whole(name, each) or 0 for each in [*named, 1, 1][:3])
+def _extents(name: str, given: Any) -> tuple[int, int, int]:
+    """Three extents, of which those that are not named are 1; as text they have commas between them."""
+    given = given.tolist() if hasattr(given, "tolist") else given
+    several = given.split(",") if isinstance(given, str) else given
+    named = several if isinstance(several, list | tuple | range) else [several]
+    numbers = [_number(name, each) for each in named]
+    if not 1 <= len(numbers) <= 3:
+        raise LanemapError(f"{name} {numbers}: give one to three numbers", name)
+    x, y, z = [*numbers, 1, 1][:3]
     return x, y, z
+
+
+def _number(name: str, given: Any) -> int:
+    """A whole number, which may also be a float or text."""
+    written = isinstance(given, str) and len(given) < 20 and given.strip().isdecimal()
+    if written or (isinstance(given, float) and given.is_integer()):
+        given = int(given)
+    return whole(name, given) or 0
 
 
 def trace(

@@ -45,15 +45,6 @@ def integer(text: str | int) -> int:
     return int(text)
 
 
-def extents(text: str | None) -> list[int] | None:
-    """Numbers with commas between them.
-
-    >>> extents("32,4")
-    [32, 4]
-    """
-    return None if text is None else [integer(part) for part in text.split(",")]
-
-
 class Parameter(NamedTuple):
     """What a parameter is on the command line, and what it is for; the table beside this module has a row for each.
 

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from .app import INTERRUPTED, app, complain, open_database, opened, progress_line, write
-from .options import ReportFormat, argument, extents, read_text
+from .options import ReportFormat, argument, read_text
 
 
 @app.command(epilog="Example: lanemap trace gemm.ptx --block 64 --arg A=f16[16,16] --arg B=f16[8,16] --arg C=f32[16,8]")
@@ -39,8 +39,8 @@ def trace(
                     arg or [],
                     product,
                     args=args,
-                    block=extents(block),
-                    grid=extents(grid),
+                    block=block,
+                    grid=grid,
                     shared=shared,
                     entry=entry,
                     source=source,

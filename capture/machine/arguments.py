@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -137,6 +137,8 @@ def parse(text: str, folder: Path | None = Path()) -> Argument:
 
     Files that it names are those of a folder; without one it may name none.
     """
+    if not isinstance(text, str):
+        raise LanemapError(f"{text!r} is no text: write an argument like A=f16[32,64]", "arg")
     matched = re.fullmatch(r"\s*(?:([A-Za-z_]\w*)\s*=)?\s*(.*?)\s*", text, re.DOTALL)
     name, value = (matched[1] or "", matched[2]) if matched else ("", text)
     if value.startswith("bytes:"):
@@ -263,7 +265,9 @@ def named(
     those of a file, in which others take the place of those of their name. For ``folder`` see ``parse``.
     """
     if not isinstance(arguments, Mapping):
-        texts = [parse(text, folder) for text in arguments]
+        if not isinstance(arguments, Iterable):
+            raise LanemapError(f"{arguments!r} is no list of arguments: write ['A=f16[32,64]', 'n=64']", "arg")
+        texts = [parse(text, folder) for text in ([arguments] if isinstance(arguments, str) else arguments)]
         if not written:
             return texts
         arguments = {argument.name: argument for argument in texts}
@@ -280,11 +284,15 @@ def named(
 def _named(name: str, value: Any, type_: str, folder: Path | None) -> Argument:
     if isinstance(value, str | Argument):
         return replace(parse(value, folder) if isinstance(value, str) else value, name=name)
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, int | float):
         return Argument(name, number=value)
     if isinstance(value, tuple) and type_.startswith("*"):
         return Argument(name, _type(type_[1:], name), value)
-    return of_array(name, np.asarray(value))
+    try:
+        return of_array(name, np.asarray(value))
+    except ValueError:
+        raise LanemapError(f"{name}: {value!r} is no array", "arg") from None
 
 
 #: Types by what numpy calls them, also where ml_dtypes has them.
@@ -296,6 +304,7 @@ _NATIVE |= {"uint32": "u32", "int64": "s64", "uint64": "u64"}
 def of_array(name: str, array: Array) -> Argument:
     """An argument that has the values of an array."""
     type_ = _NATIVE.get(str(array.dtype))
-    if type_ is None:
-        raise LanemapError(f"{name}: an array of {array.dtype} is none that a kernel takes", "arg")
+    if type_ is None or not array.size:
+        number = "" if array.size else "no "
+        raise LanemapError(f"{name}: an array of {number}{array.dtype} is none that a kernel takes", "arg")
     return Argument(name, type_, array.shape or (1,), np.asarray(array).reshape(array.shape or (1,)))

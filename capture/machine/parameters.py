@@ -186,7 +186,9 @@ def _scalar(argument: Argument, parameter: Variable) -> bytes:
     number = argument.number
     assert number is not None
     if parameter.type[0] in "us" and isinstance(number, float):
-        raise LanemapError(f"{argument.name} = {number} is no {parameter.type}: write a whole number", "arg")
+        if not number.is_integer():
+            raise LanemapError(f"{argument.name} = {number} is no {parameter.type}: write a whole number", "arg")
+        number = int(number)
     floating = parameter.type[0] == "f" or isinstance(number, float)
     kind = "f" if floating else "s" if number < 0 else "u"  # the bits of a whole number may be of either
     if (data := number_bytes(number, f"{kind}{8 * parameter.size}")) is None:

@@ -89,6 +89,8 @@ class Formula(NamedTuple):
 
 def parse(text: str) -> tuple[Formula, ...]:
     """The steps of a product. Raises LanemapError, which says how one is written."""
+    if not isinstance(text, str):
+        raise LanemapError(f"{text!r} is no product: write it like {EXAMPLE}", "product")
     steps: list[Formula] = []
     for written in text.split(";"):
         left, equals, right = written.partition("=")

@@ -188,10 +188,10 @@ class Module:
 
     def entry(self, name: str | None = None) -> Function:
         """The entry of this name, or the only one. Raises LanemapError, which names those that there are."""
-        entries = {function.name: function for function in self.functions.values() if function.entry}
-        if name is None and len(entries) == 1:
-            return next(iter(entries.values()))
-        if name in entries:
-            return entries[name]
+        entries = [function for function in self.functions.values() if function.entry]
+        named = [function for function in entries if name is None or function.name == name]
+        if len(named) == 1:
+            return named[0]
         words = f"no entry {name}" if name else "there are several entries" if entries else "no entry in it"
-        raise LanemapError(f"{words}: {'choose --entry ' if entries else ''}{' or '.join(entries) or 'is it PTX?'}")
+        names = " or ".join(function.name for function in entries)
+        raise LanemapError(f"{words}: {f'choose --entry {names}' if entries else 'is it PTX?'}")

@@ -255,7 +255,7 @@ def compiled(kernel: Any, *, files: bool = True) -> Compiled:
         raise LanemapError("this is no PTX: send what nvcc -ptx writes", "kernel")
     try:
         return Compiled(Path(kernel).read_text("utf-8-sig"), file=str(kernel))
-    except (OSError, UnicodeDecodeError, TypeError) as error:
+    except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise LanemapError(f"cannot read {kernel}: {reason}: name a file of PTX") from None
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from weakref import ref
 
-import typer
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from markupsafe import Markup
@@ -41,7 +40,7 @@ from ...db.render import formulas, notation, report
 from ...db.render.facts import selector
 from ...db.rows import report as written
 from ...db.text import but_for_n, grouped, printable
-from ..options import Format, extents, integer
+from ..options import Format
 from . import guide, work
 from .api import Only
 from .links import Links
@@ -499,15 +498,13 @@ async def run(at: Context, sent: Mapping[str, str]) -> Facts:
             given["kernel"],
             [line for line in given["arguments"].split("\n") if line.strip()],
             product=given["product"].strip() or None,
-            block=extents(given["block"]),
-            grid=extents(given["grid"]),
-            shared=integer(given["shared"] or "0"),
+            block=given["block"],
+            grid=given["grid"],
+            shared=given["shared"] or 0,
             entry=given["entry"].strip() or None,
         )
     except LanemapError as error:
         return _traced(given, refused=refusal(error))
-    except typer.BadParameter as error:
-        return _traced(given, refused=str(error))
     return _traced(given, report)
 
 

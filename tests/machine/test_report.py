@@ -102,6 +102,46 @@ def test_what_is_no_setting_is_refused_in_one_line(traced, folder, written, word
     assert said.err.count("\n") == 1
 
 
+IDLE = ".visible .entry idle(.param .u64 a, .param .u32 n) { ret; }"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *({"block": each} for each in (64.0, "64", "32,2", (32, 2.0), np.int64(64), np.array([32, 2]), ["32", "2"])),
+        *({name: each} for name in ("grid", "shared", "seed") for each in (2.0, "2", np.int32(2))),
+        *({"arguments": {"A": "f16[4]", "n": each}} for each in (3, np.int32(3), np.float32(3), "3")),
+        {"arguments": ("A=f16[4]", "n=3")},
+    ],
+    ids=repr,
+)
+def test_numbers_may_be_of_any_type_that_has_them(database, how):
+    assert database.trace(IDLE, **{"block": 32, "arguments": {"A": "f16[4]", "n": 3}} | how).ok
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *(
+            {name: each}
+            for name in ("block", "grid")
+            for each in (6.5, True, b"2", {}, [[]], "x", "9" * 5000, object())
+        ),
+        *({"block": each} for each in (float("nan"), float("inf"), [1, 2, 3, 4], {32}, (each for each in (32, 2)))),
+        *({name: each} for name in ("shared", "seed") for each in (2.5, True, [], "x")),
+        *({name: each} for name in ("product", "entry", "source", "args", "save") for each in (7, b"x", ["x"])),
+        *({"kernel": each} for each in (7, None, b"x", [], "a\0b", "")),
+        *({"arguments": each} for each in (7, None, ["A=f16[4]", 7], b"xx", {"A": None, "n": 3}, {"A": b"x", "n": 3})),
+        *({"arguments": {"A": each, "n": 3}} for each in ([[1], [2, 3]], np.zeros(0, "f4"), np.array(["x"]), {})),
+        *({"arguments": {"A": "f16[4]", "n": each}} for each in (3j, 10**400)),
+    ],
+    ids=lambda how: repr(how)[:40],
+)
+def test_what_is_of_no_use_is_refused_in_one_line(database, how):
+    with pytest.raises(LanemapError, match=r"^[^\n]+$"):
+        database.trace(**{"kernel": IDLE, "block": 32, "arguments": {"A": "f16[4]", "n": 3}} | how)
+
+
 def test_a_file_that_is_not_there_is_refused(run, folder):
     assert "cannot read none.toml: No such file" in run("trace", "kernels/gemm.ptx", "--args", "none.toml").err
     unnamed = run("trace", "kernels/gemm.ptx", "--args", "kernels/gemm.trace.toml", "--arg", "f16[16,16]")
