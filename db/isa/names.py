@@ -7,7 +7,7 @@ a role, and need no form for it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -118,10 +118,8 @@ class Query:
         if types_named(parts[0]):
             parts.sort(key=is_shape, reverse=True)
         *rest, last = parts
-        if len(parts) == 3 and (is_shape(parts[0]) or not parts[0]) and not _modifies(last):
-            return cls(parts[0], parts[1], parts[2], **more)
-        if len(parts) == 2 and not last.strip():
-            return cls(parts[0], last, **more)
+        if not all(map(str.strip, parts)) or (len(parts) == 3 and is_shape(parts[0]) and not _modifies(last)):
+            return cls(**more | dict(zip(("shape", "type", "role"), parts, strict=False)))
         if rest and is_role(last):
             return cls(" ".join(rest), role=last, **more)
         return cls(" ".join(parts), **more)
@@ -156,7 +154,7 @@ class Query:
         move, *rest = pieces[0]
         bare = rest and _is_one(move, [*MATRIX_MOVES, *PLAIN_MOVES]) and rest[-1].lower() != "r"
         for operand, others in pairwise(pieces):
-            while others and _modifies(others[0], _UNSPELT):
+            while others and _modifies(others[0]):
                 operand.append(others.pop(0))  # what else is said of an operand may stand behind its role
         pieces = [*filter(None, pieces)]
         return [[move], pieces[0][1:], *pieces[1:]] if bare else pieces
@@ -169,7 +167,6 @@ class Query:
             LanemapError: they contradict each other, or there is no such instruction; says what there is.
         """
         tokens: dict[str, str] = {}
-        before: list[str] = []
         for field, given in self._given.items():
             more = _parsed_type(given, tokens) if field == "type" else _parsed(given, field)
             for kind in {*more.values()} & _KINDS:
@@ -177,9 +174,8 @@ class Query:
                     named = [token for token, tag in {**tokens, **more}.items() if tag == "instruction"]
                     for unknown in (token for token in named if token not in INSTRUCTIONS):
                         raise LanemapError(f"no shape or instruction {unknown}")
-                    raise LanemapError(f"{_title(before)} and {given} are two instructions: name one")
+                    raise LanemapError(f"{self.title} is the name of two instructions: name one")
             tokens = {**more, **tokens}
-            before.append(given)
         unspelt = any(kind == "instruction" and not instruction(token).has_forms for token, kind in tokens.items())
         if not {*tokens.values()} <= {"instruction", "shape", "type", *(_UNSPELT if unspelt else ())}:
             from .spelling import candidates
@@ -193,7 +189,9 @@ class Query:
     @property
     def title(self) -> str:
         """What to call it in a message: the names as somebody wrote them."""
-        return _title([*self._given.values()])
+        from .parse import title
+
+        return " ".join(filter(None, map(title, self._given.values())))
 
     @cached_property
     def _given(self) -> Mapping[str, str]:
@@ -202,12 +200,7 @@ class Query:
 
     def token(self, kind: str) -> str | None:
         """The token of a kind, such as the shape, or the only type that is named."""
-        return self._of_kind.get(kind)
-
-    @cached_property
-    def _of_kind(self) -> Mapping[str, str]:
-        """The first token of each kind."""
-        return {kind: token for token, kind in reversed([*self.tokens.items()])}
+        return next((token for token, tag in self.tokens.items() if tag == kind), None)
 
     @cached_property
     def forms(self) -> Sequence[Form]:
@@ -226,17 +219,15 @@ class Query:
         Raises:
             LanemapError: one is not text, the selector is not a whole number, or see ``tokens``.
         """
-        return dict(self._parameters)
-
-    @cached_property
-    def _parameters(self) -> Mapping[str, Any]:
-        role, shape, name = self._role, self.token("shape"), self.token("instruction")
+        held, shape, name = (self.token(kind) for kind in ("role", "shape", "instruction"))
+        role = held if self.role is None else text("role", self.role)
+        role = role and _ROLES.get(role.lower(), role.upper())
+        if held and role != _ROLES[held]:
+            raise LanemapError(f"{self.title} holds {held.upper()} and no {role}")
         if shape is None and "factor" in self.tokens.values():  # where it is a part of a mnemonic, it is the shape
             shape = self.forms[0].shape
-        if role and name and name in INSTRUCTIONS and role not in INSTRUCTIONS[name].axes:
-            from .not_found import no_role
-
-            raise LanemapError(no_role(name, role))
+        if role and (row := INSTRUCTIONS.get(name or "")) and role not in row.axes:
+            raise LanemapError(row.absent.get(role) or f"{name} has no {role}: it has {', '.join(row.axes)}")
         type_ = self._type_of(role) if role else self.token("type") if self.type is not None else None
         if role in ("SFA", "SFB"):
             type_ = type_ or next(iter(self._scales & {*SCALE_TYPES}), None)
@@ -358,17 +349,6 @@ class Query:
         """
         return bool(re.search(r"_SS(?![a-zA-Z0-9])", self.token("spelling") or ""))
 
-    @cached_property
-    def _role(self) -> str | None:
-        held = (self.token("role") or "").upper() or None
-        if self.role is None:
-            return held
-        name = text("role", self.role)
-        role = _ROLES.get(name.lower(), name.upper())
-        if held not in (None, role):
-            raise LanemapError(f"{self.title} holds {held} and no {role}")
-        return role
-
     def _type_of(self, role: str) -> str | None:
         return self.type_named(role) if self.spells_types else self.token("type")
 
@@ -419,14 +399,6 @@ def _parsed_type(spelt: str, named: Mapping[str, str]) -> Mapping[str, str]:
     return {type_: "type", modifier: kind_of(modifier)}
 
 
-def _title(names: Sequence[str]) -> str:
-    if not all(map(_PLAIN.fullmatch, names)):
-        from .parse import title
-
-        names = [name if _PLAIN.fullmatch(name) else title(name) for name in names]
-    return " ".join(filter(None, names))
-
-
 @lru_cache(1 << 10)
 def accumulators(instruction: str | None, shape: str, a: str, vendor: str | None = None) -> tuple[str, ...]:
     """The types of D for a type of A, most exact first."""
@@ -444,12 +416,11 @@ def is_role(token: object) -> bool:
     return isinstance(token, str) and token.lower() in _ROLES
 
 
-def _modifies(token: str, kinds: Collection[str] = ()) -> bool:
-    """Whether a token says more of an instruction than shape, type and role, as ``xor.popc`` does: of these kinds."""
+def _modifies(token: str) -> bool:
+    """Whether a token says more of an instruction than shape, type and role, as ``xor.popc`` does."""
     from .spelling import kind_of
 
-    found = {*map(kind_of, plain(token).split("."))}
-    return not is_role(token) and (found <= {*kinds} if kinds else "" not in found)
+    return not is_role(token) and {"", "shape", "verb"}.isdisjoint(map(kind_of, plain(token).split(".")))
 
 
 #: The moves between an operand and shared memory, of which lanes give addresses: a load and a store.

@@ -6,9 +6,10 @@ What is wrong in the name of an instruction is the token without which there are
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from operator import ne
 from typing import Any
 
-from ..text import but_for_n, either, enumerated, grouped, naturally
+from ..text import but_for_n, either, enumerated, grouped, listed, naturally, printable
 from . import by_word
 from .forms import Form
 from .instructions import INSTRUCTIONS, choices, instruction, undecided
@@ -16,30 +17,21 @@ from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candi
 from .types import is_shape, same_name, shape_name
 from .vendors import UNKNOWN, vendor_of
 
-#: Kinds of tokens in the order in which people mistake them, after modifiers and options that stand in the name.
-_ORDER = ("layouts", "qualifiers", "type", "shape", "types")
-
-
-def no_role(name: str, role: str) -> str:
-    """Why an instruction has no operand of a role."""
-    row = INSTRUCTIONS[name]
-    return row.absent.get(role) or f"{name} has no {role}: it has {', '.join(row.axes)}"
+#: Kinds of tokens in the order in which people mistake them.
+_ORDER = (*OPTIONS, *MODIFIERS, "layouts", "qualifiers", "type", "shape", "types")
 
 
 def no_form(asked: Tokens, title: str) -> str:
     """Why there is no form of a name: the token that no form has together with the others, and what forms have."""
 
     def rank(token: str) -> int:
-        kind = asked[token]
-        if kind in _ORDER:
-            return _ORDER.index(kind)
-        stands = kind in (*MODIFIERS, *OPTIONS) and token in title.lower()
-        return len(_ORDER) if not stands else -1 if kind in MODIFIERS else -2
+        implied = asked[token] in (*MODIFIERS, *OPTIONS) and token not in title.lower()
+        return len(_ORDER) if implied or asked[token] not in _ORDER else _ORDER.index(asked[token])
 
     said = {kind: token for token, kind in asked.items()}
     if (row := INSTRUCTIONS.get(said.get("instruction", ""))) and not row.has_forms:
-        because = "its mnemonics name no shape" if "shape" in said else "it names neither shape nor types"
-        return f"{title} is not covered: {because}: write {row.name} m128n128k16 f16 B 128B.K"
+        instead = f"write {row.name} m128n128k16 f16 B 128B.K"
+        return f"{title} is not covered: its mnemonics name neither shape nor types: {instead}"
     a = said.get("type") or said.get("types", "").partition(".")[2].partition(".")[0]
     for row in INSTRUCTIONS.values():
         if said.get("instruction", row.name) == row.name and (why := row.absent.get(f"{said.get('shape')} {a}")):
@@ -59,12 +51,12 @@ def no_spelling(name: str) -> str:
         if key.lower() not in map(str.lower, attributes):
             instead = "".join(f"did you mean {like}?" for like in get_close_matches(key, attributes, 1))
             return f"there is no attribute {key} in {name}: {instead or 'leave it out'}"
-    asked = {*_PARTS.findall(name.lower())}
     every = {its: form for form in every_candidate({}) for its in notation(name)(form)}
-    _, nearest = min(grouped(every, lambda its: len(asked ^ {*_PARTS.findall(its.lower())})).items())
+    nearest = _nearest(name, every)
     size = re.search(r"\d+x\d+x\d+", name)
     if size and all({*words(name)} - {*words(its)} == {*words(size[0])} for its in nearest):
-        return f"there is no {name}: {_shapes(shape_name(size[0]), [every[its] for its in nearest])}"
+        asked = shape_name(size[0])
+        return f"there is no {name}: {_instead(asked, {asked: 'shape'}, [every[its] for its in nearest])}"
     if {*words(name)}.isdisjoint(words(nearest[0])):
         return f"{name} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"
     few = nearest if len(nearest) <= _FEW else get_close_matches(name, nearest, 2, 0)
@@ -75,7 +67,7 @@ def _instead(token: str, asked: Tokens, forms: Sequence[Form]) -> str:
     """What the forms that have the other tokens of a name have in the place of a token."""
     kind = asked[token]
     if kind == "shape":
-        return _shapes(token, forms)
+        return f"its shapes are {enumerated(_shapes(token, {form.shape for form in forms}))}"
     if kind == "type":
         types = sorted({form.a for form in forms})
         operand = "A of " if any(not form.role for form in forms) else ""
@@ -86,38 +78,27 @@ def _instead(token: str, asked: Tokens, forms: Sequence[Form]) -> str:
         names = {name for name in names if any(name in form.mnemonic.lower().split(".") for form in forms)}
     elif kind == "types" and not names:
         names = {form.a for form in forms}
-    if names := _nearest(token.split("."), names):
-        others = either([f".{cased(name)}" for name in sorted(names, key=naturally)])
+    if nearest := _nearest(token, names):
+        others = either([f".{cased(name)}" for name in sorted(nearest, key=naturally)])
         return f"write {others} instead of .{cased(token)}"
     return f"leave out .{cased(token)}"
 
 
-def _shapes(asked: str, forms: Sequence[Form]) -> str:
-    shapes = {form.shape for form in forms}
-    return f"its shapes are {enumerated(_folded(sorted(_near(asked, shapes) or shapes, key=naturally)))}"
+def _nearest(asked: str, names: Iterable[str]) -> list[str]:
+    """Those that differ in the fewest parts, and have the most of them in the same place."""
+
+    def apart(name: str) -> tuple[int, int]:
+        its, own = (_PARTS.findall(each.lower()) for each in (asked, name))
+        return len({*its} ^ {*own}), sum(map(ne, its, own))
+
+    return min(grouped(names, apart).items(), default=((), []))[1]
 
 
-def _nearest(asked: Sequence[str], names: Iterable[str]) -> set[str]:
-    """Those that differ in the fewest tokens."""
-    apart = {name: len({*asked} ^ {*name.split(".")}) + sum(map(str.__ne__, asked, name.split("."))) for name in names}
-    return {name for name, number in apart.items() if number == min(apart.values())}
+def no_fragment(asked: Mapping[str, Any], named: Tokens, title: str, every: Sequence[Any], order: Sequence[str]) -> str:
+    """The first of the parameters of a request that nothing has, in the order in which people think of them.
 
-
-def no_fragment(
-    asked: Mapping[str, Any],
-    named: Tokens,
-    title: str,
-    every: Sequence[Any],
-    order: Sequence[str],
-) -> str:
-    """The first name of a request that nothing has, narrowing down in the order in which people think of them.
-
-    Args:
-        asked: the parameters of the request.
-        named: the tokens of the instruction that it names.
-        title: what to call that instruction.
-        every: all fragments.
-        order: the sources in the order in which they answer.
+    ``named`` are the tokens of the instruction that it names, and ``title`` is what to call it. Of ``every`` fragment
+    the sources are named in the ``order`` in which they answer.
     """
     forms = candidates(named)
     typed = "type" in named.values() and not asked["role"] and asked["instruction"] in (None, *INSTRUCTIONS)
@@ -132,33 +113,30 @@ def no_fragment(
         if name != "source":
             every = [record for record in every if same_name(getattr(record, name), value)]
         matching = [record for record in records if same_name(getattr(record, name), value)]
-        if not matching:
-            said = " ".join(["", *matched, str(value)])
-            absent = [instruction(record.instruction).absent.items() for record in records]
-            reasons = {next((why for words, why in row if said.endswith(f" {words}")), None) for row in absent}
-            if len(reasons := reasons - {None}) == 1:
-                return str(reasons.pop())
-            of = f" in {' '.join(matched)}" if matched else ""
-            if asked["source"] is not None and every and name != "source":
-                having = {record.source for record in every}
-                first = next(filter(having.__contains__, order))
-                return f"no {name} {_printed(value)}{of}: ask the source {first}"
-            if name in ("shape", "instruction") and value and not is_shape(str(value)) and not matched:
-                spelt = {record.instruction.lower(): record.instruction for record in records}
-                maker = vendor_of(str(value))
-                if maker is not UNKNOWN and not any(record.vendor == maker.name for record in records):
-                    words = f"no source has instructions of {maker.title}"
-                    return f"no instruction {_printed(value)}: {words}: import a table or a mapping of it"
-                close = [spelt[name] for name in get_close_matches(value.lower(), spelt.keys() - INSTRUCTIONS.keys())]
-                close += get_close_matches(re.sub(r"[._]", "", value.lower())[:9], INSTRUCTIONS)
-                guess = f"did you mean {close[0]}? " if close else ""
-                return f"no shape or instruction {_printed(value)}: {guess}covered are {', '.join(INSTRUCTIONS)}"
-            of_lanes = [record for record in records if instruction(record.instruction).register_roles]
-            values = {getattr(record, name) for record in of_lanes or records} - {None}
-            options = sorted(map(str, values), key=naturally)
-            return f"no {name} {_printed(value)}{of}: {_suggest(name, str(value), options)}"
-        matched.append(str(getattr(matching[0], name)))
-        records = matching
+        if matching:
+            matched.append(str(getattr(matching[0], name)))
+            records = matching
+            continue
+        said = " ".join(["", *matched, str(value)])
+        absent = [instruction(record.instruction).absent.items() for record in records]
+        reasons = {next((why for words, why in row if said.endswith(f" {words}")), None) for row in absent}
+        if len(reasons := reasons - {None}) == 1:
+            return str(reasons.pop())
+        unknown = f"{printable(str(value)) or repr(value)}{' in' * bool(matched)} {' '.join(matched)}".strip()
+        if asked["source"] is not None and every and name != "source":
+            having = {record.source for record in every}
+            return f"no {name} {unknown}: ask the source {next(filter(having.__contains__, order))}"
+        if name in ("shape", "instruction") and value and not is_shape(value) and not matched:
+            maker = vendor_of(value)
+            if maker is not UNKNOWN and not any(record.vendor == maker.name for record in records):
+                words = f"no source has instructions of {maker.title}"
+                return f"no instruction {unknown}: {words}: import a table or a mapping of it"
+            names = [*INSTRUCTIONS, *{record.instruction for record in records} - INSTRUCTIONS.keys()]
+            guess = "".join(f"did you mean {close}? " for close in get_close_matches(value, names, 1, 0.5))
+            return f"no shape or instruction {unknown}: {guess}covered are {', '.join(INSTRUCTIONS)}"
+        of_lanes = [record for record in records if instruction(record.instruction).register_roles]
+        options = {getattr(record, name) for record in of_lanes or records} - {None}
+        return f"no {name} {unknown}: {_suggest(name, str(value), sorted(map(str, options), key=naturally))}"
     if not records:
         return "the database is empty: run lanemap ingest"
     if asked["role"] and forms and not any(asked["role"] in form.types for form in forms):
@@ -166,10 +144,6 @@ def no_fragment(
     alike = grouped(sorted({record.qualifiers or "" for record in records}), undecided)
     apart = [choice for choice in map(choices, alike.values()) if choice]
     return f"no source has operands of {title}" + (f": choose from {enumerated(apart)}" if apart else "")
-
-
-def _printed(value: object) -> str:
-    return repr(value) if isinstance(value, str) and (not value or not value.isprintable()) else str(value)
 
 
 def source_names(name: str, names: Sequence[str]) -> str:
@@ -186,8 +160,7 @@ def _suggest(kind: str, name: str, options: list[str]) -> str:
     if not options:
         return "there is none to choose from"
     if kind == "shape" and is_shape(name):
-        close = _near(name, options)
-        options = _folded(sorted(close or options, key=naturally))
+        close, options = _near(name, options), _shapes(name, options)
     else:
         close = get_close_matches(name, options)
         close = [token for token in close if kind != "type" or token.rstrip("0123456789") == name.rstrip("0123456789")]
@@ -197,44 +170,27 @@ def _suggest(kind: str, name: str, options: list[str]) -> str:
 
 def _near(asked: str, shapes: Iterable[str]) -> list[str]:
     """The shapes that differ from the one asked for in one number: in N if there are any, else in K, else in M."""
-    numbers = _NUMBERS.findall(asked)
-
-    def apart(shape: str) -> dict[int, int]:
-        pairs = enumerate(zip(_NUMBERS.findall(shape), numbers, strict=True))
-        return {place: abs(int(left) - int(right)) for place, (left, right) in pairs if left != right}
-
-    like = [shape for shape in shapes if _NUMBERS.sub("#", shape) == _NUMBERS.sub("#", asked)]
-    alike = grouped(like, lambda each: (*apart(each),))
-    nearest = next(filter(None, (alike.get((place,)) for place in (1, 2, 0))), [])
-    return sorted(nearest, key=lambda shape: [*apart(shape).values()])
+    first, *others = re.finditer("[0-9]+", asked)
+    for number in (*others, first):
+        like = re.compile(f"{asked[: number.start()]}([0-9]+){asked[number.end() :]}")
+        matched = ((like.fullmatch(shape), shape) for shape in shapes)
+        if near := sorted((abs(int(its[1]) - int(number[0])), shape) for its, shape in matched if its):
+            return [shape for _, shape in near]
+    return []
 
 
-def _folded(shapes: Sequence[str]) -> list[str]:
-    """Shapes, with those that differ only in N as one where they are many.
+def _shapes(asked: str, shapes: Iterable[str]) -> list[str]:
+    """The shapes most like the one asked for, or all, with those that differ only in N as one where they are many.
 
-    >>> _folded([f"m64n{n}k16" for n in range(8, 257, 8)])
-    ['m64nNk16 with N a multiple of 8 from 8 to 256']
+    >>> _shapes("m64n12k16", [f"m64n{n}k16" for n in range(8, 257, 8)])
+    ['m64nNk16 with N 8, 16, .., 256']
     """
     folded = []
-    for first, *others in but_for_n(shapes):
+    for first, *others in but_for_n(sorted(_near(asked, shapes) or shapes, key=naturally)):
         widths = [int(re.findall(r"n(\d+)", shape)[0]) for shape in (first, *others)] if others else []
-        folded.append(re.sub(r"n\d+", "nN", first) + f" with N {_series(widths)}" if others else first)
+        folded.append(re.sub(r"n\d+", "nN", first) + f" with N {listed(widths)}" if others else first)
     return folded
 
 
-def _series(numbers: Sequence[int]) -> str:
-    """Rising numbers in words, the last ones by their step where it is the same.
-
-    >>> _series([8, 16, 24, 32, 48, 64, 80])
-    '8, 16, 24 or a multiple of 16 from 32 to 80'
-    """
-    first = len(numbers) - 2
-    step = numbers[-1] - numbers[-2]
-    while first and numbers[first] - numbers[first - 1] == step:
-        first -= 1
-    rest = f"a multiple of {step} from {numbers[first]} to {numbers[-1]}"
-    return f"{', '.join(map(str, numbers[:first]))} or {rest}" if first else rest
-
-
 _FEW = 4
-_NUMBERS, _PARTS = re.compile("[0-9]+"), re.compile("[a-z0-9]+")
+_PARTS = re.compile("[a-z0-9:]+")

@@ -5,25 +5,21 @@ order. The tokens that forms have in common are what a name says.
 """
 
 import re
-from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import takewhile
+from operator import itemgetter
 
 from ..errors import LanemapError
+from ..text import grouped
 from . import data, spelling
 from .instructions import INSTRUCTIONS
 from .spelling import Tokens, cased, kind_of
 from .types import is_shape, known_type, shape_name, types_named
 from .vendors import UNKNOWN, VENDORS, vendor_of
 
-_LAST_ID = 3
-
-_HEADS = "|".join({re.escape(name.partition(".")[0]) for name, row in INSTRUCTIONS.items() if row.register_roles})
-#: Of these no mnemonic says which operand is meant: it stands in a tensor map.
-_NAMES = "|".join({re.escape(name) for name, row in INSTRUCTIONS.items() if not row.register_roles})
-_HEAD = re.compile(rf"(?<![\w:.%])(?:(?:{_HEADS})(?![\w:])|(?:{_NAMES})(?![\w:.]))")
-_OPERANDS = re.compile(r"[,;{}()\[\]%&$]")
-_SEPARATOR = re.compile(r"[\s.]+")
+_HEADS = "|".join({re.escape(name.partition(".")[0]) for name in INSTRUCTIONS})
+_HEAD = re.compile(rf"(?<![\w:.%])(?:{_HEADS})(?![\w:])")
+_OPERANDS = re.compile(r'[,;{}()\[\]%&$\\"]')
 
 #: A name in one piece: people write spaces before the numbers and types of an opcode, which has no underscore.
 _NAME = re.compile(
@@ -64,7 +60,7 @@ def find_mnemonic(text: str) -> str | None:
         LanemapError: there are several.
     """
     plain = re.sub(r'\\[nt]|[\\"]', " ", text).lower()
-    if is_shape(_SEPARATOR.split(plain.strip(), maxsplit=1)[0]):
+    if any(map(is_shape, plain.replace(".", " ").split()[:1])):
         return _without_operands(plain)
     starts = [head.start() for head in _HEAD.finditer(plain)]
     mnemonics = [_without_operands(plain[start:end]) for start, end in zip(starts, [*starts[1:], None], strict=False)]
@@ -76,9 +72,8 @@ def find_mnemonic(text: str) -> str | None:
 
 def title(text: str) -> str:
     """What to call the instruction in a text in a message: the text itself, or the mnemonic among other code."""
-    alone = not re.search(r'[\\"\n]', text) and not _OPERANDS.search(text)
-    named = None if alone or is_shape(text) or _NAME.search(text) else find_mnemonic(text)
-    return cased(named) if named else text.strip()
+    named = find_mnemonic(text) if _OPERANDS.search(text) and not _NAME.search(text) else None
+    return cased(named) if named else " ".join(text.split())
 
 
 def _without_operands(text: str) -> str:
@@ -87,7 +82,7 @@ def _without_operands(text: str) -> str:
     mnemonic = text[: operands.start()] if operands else text
     if operands and operands[0] == ",":  # the first operand is a plain name
         mnemonic = mnemonic.rsplit(maxsplit=1)[0]
-    return ".".join(filter(None, _SEPARATOR.split(mnemonic)))
+    return ".".join(mnemonic.replace(".", " ").split())
 
 
 def _of_mnemonic(tokens: list[str]) -> Tokens:
@@ -105,8 +100,6 @@ def _of_mnemonic(tokens: list[str]) -> Tokens:
             head += ".sp"
             # Without the rest of a mnemonic it is a part of the name, as in mma.sp m16n8k16.
             kind = kind if "::" in token or "sync" in rest else ""
-        elif kind in spelling.IDS and int(token.rpartition(":")[2]) > _LAST_ID:
-            raise LanemapError(f"there is no {token}: it goes from 0 to {_LAST_ID}")
         elif not kind:
             spelt = ".".join(takewhile(lambda token: not is_shape(token), tokens))
             if token is rest[0] and not types_named(token) and (reason := uncovered(spelt)):
@@ -116,11 +109,9 @@ def _of_mnemonic(tokens: list[str]) -> Tokens:
                 raise LanemapError(f"{token!r} is not a type of PTX: write {type_}")
             kinds += [(type_, "types"), *([(more, kind_of(more))] if more else [])]
         kinds += [(shape_name(token) if kind == "shape" else token, kind)] if kind else []
-    if (shapes := sum(kind == "shape" for _, kind in kinds)) > 1:
-        raise LanemapError(f"{text} has {shapes} shapes: name one instruction")
-    once = [token for token, kind in kinds if kind not in ("role", *spelling.ORDERED)]
-    if twice := next((token for token in once if once.count(token) > 1), None):
-        raise LanemapError(f"{cased(text)} has .{cased(twice)} twice: write it once")
+    alone = (pair for pair in kinds if pair[1] not in ("role", *spelling.ORDERED))
+    if both := next((pairs for pairs in grouped(alone, itemgetter(1)).values() if len(pairs) > 1), None):
+        raise LanemapError(f"{cased(text)} has {' and '.join(f'.{cased(token)}' for token, _ in both)}: write one")
     return spelling.joined([*kinds, *([(head, "instruction")] if head else [])])
 
 
@@ -153,13 +144,7 @@ def uncovered(text: str) -> str | None:
     """
     for name in _WORDS.finditer(text):
         whole = "." in name[0] or re.match(r"sm\d+_", name[0].lower()) or name[0] == text.strip()
-        if whole and (reason := next((why for why, heads in _uncovered() if heads.match(text, name.start())), None)):
-            return f"{name[0]} is not covered: {reason}"
+        for reason, heads in data("words")["uncovered"].items() if whole else ():
+            if re.compile(rf"(?i:{heads.replace(' ', '|')})(?!\w)").match(text, name.start()):
+                return f"{name[0]} is not covered: {reason}"
     return None
-
-
-@cache
-def _uncovered() -> Sequence[tuple[str, re.Pattern[str]]]:
-    """Why instructions that are not covered have no layouts, each with how their names begin."""
-    reasons = data("words")["uncovered"].items()
-    return [(why, re.compile(rf"(?:{'|'.join(heads.split())})(?!\w)", re.IGNORECASE)) for why, heads in reasons]

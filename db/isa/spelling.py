@@ -28,9 +28,6 @@ OPTIONS = ("sync", "aligned", "satfinite", "sparse", "verb", "space", "rounding"
 #: Kinds of tokens that have an order among themselves.
 ORDERED = ("layouts", "qualifiers", "types", "memory")
 
-#: Kinds of tokens that select block scales: operands, and no tokens of a mnemonic.
-IDS = ("byte_id", "thread_id")
-
 #: Words of a name that mean the same, or nothing that tells forms apart.
 _ALIKE = by_word("alike")
 _TARGET = re.compile(r"sm\d+").fullmatch
@@ -39,13 +36,9 @@ _OTHER_ATTRIBUTES = re.compile(
     rf"\b(?:{'|'.join(data('words')['attributes']['of its use'].split())})\s*=\s*(?:\[[^=<>]*\]|\w+)", re.IGNORECASE
 )
 
-#: The kinds of tokens that no mnemonic has: what selects block scales, and how an operand lies in shared memory.
-_UNSPELT = (*IDS, "memory")
-
-#: What stands for a matrix in the opcodes and atoms of matrix moves, and for the elements that it is made from.
-_MATRICES = {"m8n8": "88", "m8n16": "816", "m16n16": "1616", "m16n8": "168"}
 #: The products of sm_75 whose atoms are called so; CuTe calls others by sm_80.
 _OF_SM75 = ("16x8x8_F32F16F16F32_TN", "8x8x16_S32S8S8S32_TN")
+#: What stands in the opcodes of matrix moves for the elements that a matrix is made from.
 _ELEMENTS = {"b16": "16", "b8": "8", "b8x16.b4x16_p64": "U4X16P64TO8", "b8x16.b6x16_p32": "U6X16P32TO8"}
 
 
@@ -99,11 +92,10 @@ def tokens(form: Form) -> Tokens:
         kinds |= dict.fromkeys(spaces, "space")
     if form.sparse and not form.kind:
         kinds["sp"] = "sparse"
-    if not form.role and TYPES[form.a].letter == "I":
-        kinds["satfinite"] = "satfinite"
-    elif not form.role and form.a == "f64":
-        kinds |= {token: kind for token, kind in KINDS.items() if kind == "rounding"}
-    return kinds
+    optional = {"byte_id", "thread_id"} if form.scale is not None else set()  # they are operands of its mnemonic
+    if not form.role:
+        optional |= {"I": {"satfinite"}, "D": {"rounding"}}.get(TYPES[form.a].letter, set())
+    return kinds | {token: kind for token, kind in KINDS.items() if kind in optional}
 
 
 @cache
@@ -134,11 +126,11 @@ def opcode(form: Form) -> str:
 def _move_opcode(form: Form, head: str) -> str:
     count, *others = str(form.qualifiers).split(".")
     number = count.removeprefix("x") if count[0] == "x" else ""
-    if form.shape in _MATRICES:
+    if form.shape.startswith("m"):
         transposed = "T" * ("trans" in str(form.qualifiers))
         if form.a + form.packed not in _ELEMENTS:
             return ""
-        parts = [head, _ELEMENTS[form.a + form.packed], f"M{transposed}{_MATRICES[form.shape]}", number]
+        parts = [head, _ELEMENTS[form.a + form.packed], f"M{transposed}{re.sub('[mn]', '', form.shape)}", number]
     elif others or form.shape.endswith("x2"):
         return ""
     else:
@@ -179,7 +171,7 @@ def atom(form: Form) -> str:
 def _move_atom(form: Form, head: str) -> str:
     count, *others = str(form.qualifiers).split(".")
     number = int(count[1:]) if count[0] == "x" else 1
-    if form.shape not in _MATRICES:
+    if not form.shape.startswith("m"):
         lanes, bits = form.shape.removesuffix("x2").removesuffix("b").split("x")
         return f"{head}_{lanes}dp{bits}b{number}x{'_16b' * bool(others)}"
     letter = "T" if "trans" in str(form.qualifiers) else "N"
@@ -272,9 +264,8 @@ def spelt_so(name: str, forms: Iterable[Form]) -> tuple[list[Form], str]:
 def _tiers(asked: Tokens, vendor: str | None = None) -> Iterator[list[Form]]:
     """The forms that have all tokens of a name, tier by tier: most names mean a form of the first."""
     name = next((token for token, kind in asked.items() if kind == "spelling"), None)
-    scaled = not {*IDS}.isdisjoint(asked.values())
-    in_memory = "memory" in asked.values()
-    unspelt = ("spelling", *_UNSPELT, *["role"] * bool(name))
+    in_memory = "memory" in asked.values()  # which no mnemonic says
+    unspelt = ("spelling", "memory", *["role"] * bool(name))
     named = {token: kind for token, kind in asked.items() if kind not in unspelt}.items()
     of_kind = {kind: token for token, kind in named}
     for tier in range(3):
@@ -282,8 +273,7 @@ def _tiers(asked: Tokens, vendor: str | None = None) -> Iterator[list[Form]]:
         own = (form for form in some if vendor in (None, form.instruction.vendor.name))
         matching = [form for form in own if not named or named <= tokens(form).items()]
         fit = spelt_so(name, matching)[0] if name else matching
-        usable = [form for form in fit if form.instruction.in_memory or not in_memory]
-        yield [form for form in usable if not scaled or form.scale is not None]
+        yield [form for form in fit if form.instruction.in_memory or not in_memory]
 
 
 def candidates(asked: Tokens, vendor: str | None = None) -> list[Form]:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from ..errors import LanemapError
 from . import by_word, data
-from .shared import MODES
 
 
 class Type(NamedTuple):
@@ -111,10 +110,9 @@ def known_type(word: str, others: Iterable[str] = ()) -> tuple[str, str | None]:
     from difflib import get_close_matches
 
     bare = plain(word)
-    if instead := data("words")["instead"].get(bare.partition(".")[0]):
-        raise LanemapError(instead)
-    if others and (width := re.fullmatch(r"(\d+)b", bare)) and f"b{width[1]}" not in TYPES:
-        raise LanemapError(f"there is no swizzling mode {width[1]}B: choose from {', '.join(MODES)}")
+    for pattern, instead in data("words")["instead"].items():
+        if re.fullmatch(pattern, bare.partition(".")[0]):
+            raise LanemapError(instead.format(bare.partition(".")[0].upper()))
     close = [name for name in others if bare.startswith(name)]
     close += [name for name in get_close_matches(bare, (*TYPES, *others), 3) if name[0] == bare[0]]
     problem, otherwise = (

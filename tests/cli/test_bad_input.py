@@ -198,7 +198,7 @@ def test_a_hint_is_what_was_meant_or_there_is_none(refused, command, hint):
     ],
 )
 def test_what_is_not_covered_is_said_before_anything_is_asked(refused, command):
-    refused(*command.split(), words=(" is not covered: it ",) if "dp4a" not in command else (" is not covered: ",))
+    refused(*command.split(), words=(" is not covered: it",) if "dp4a" not in command else (" is not covered: ",))
 
 
 def test_a_column_of_a_csv_is_counted_from_1(refused, tmp_path):

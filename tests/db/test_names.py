@@ -332,17 +332,17 @@ def test_names_that_no_form_has_are_not_taken_for_like_ones(name, words):
         ("ldmatrix.sync.aligned.m8n8.x4.global.b16", "write .shared instead of .global"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b8", "m8n8 is b16"),
         ("ldmatrix.sp.sync.aligned.m8n8.x4.shared.b16", "leave out .sp"),
-        ("ldmatrix.sync.aligned.m8n8.x4.shared.shared.b16", "has .shared twice"),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.shared.b16", "has .shared and .shared: write one"),
         ("ldmatrix.sync.aligned.m8n8.x4.shared.b16.b16", "write .b16 instead of .b16.b16"),
         ("tcgen05.ld.sync.aligned.16x256b.x64.b32", "write .x1, .x2, .x4, .x8, .x16 or .x32 instead of .x64"),
         ("tcgen05.st.sync.aligned.16x256b.x2.pack::16b.b32", "write .x2 instead of .x2.pack::16b"),
         ("wmma.load.d.sync.aligned.row.m16n16k16.shared.f16", "write .store instead of .load"),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f16.f16.f32", "write .f32.f16 instead of .f32.f16.f16.f32"),
         ("wmma.mma.sync.aligned.row.col.m16n16k16.f64.f64.f64.f64", "its shapes are m8n8k4"),
-        ("wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16", "m64nNk16 with N a multiple of 8 from 8 to 256"),
+        ("wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16", "m64nNk16 with N 8, 16, .., 256"),
         (
             "wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8",
-            "m64nNk32 with N 8, 16, 24 or a multiple of 16 from 32 to 256",
+            "m64nNk32 with N 8, 16, 24, 32, 48, 64, 80, ",
         ),
         ("wgmma.mma_async.sync.aligned.m64n24k16.f32.s8.s8", "write .f32.bf16.bf16 or .f32.f16.f16 instead"),
         ("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.bf16", "write .f32.bf16.bf16 or .f32.f16.f16 instead"),
@@ -355,7 +355,7 @@ def test_names_that_no_form_has_are_not_taken_for_like_ones(name, words):
         ("HMMA.16832.F32", r"did you mean HMMA.SP.16832.F32\?"),
         ("HGMMA.64x8x32.F32", r"did you mean HGMMA.SP.64x8x32.F32\?"),
         ("OMMA.16864.F32.E2M1.E2M1", r"did you mean OMMA.SF.16864.F32.E2M1.E2M1.E8\?"),
-        ("HGMMA.64x12x16.F32", "N a multiple of 8 from 8 to 256"),
+        ("HGMMA.64x12x16.F32", "N 8, 16, .., 256"),
         ("LDSM.16.M88.3", r"did you mean LDSM.16.M88\?"),
         ("SM80_16x8x16_F32BF16BF16F32_NN", r"did you mean SM80_16x8x16_F32BF16BF16F32_TN\?"),
         ("SM80_16x8x15_F32BF16BF16F32_TN", "its shapes are m16n8k8, m16n8k16"),
@@ -504,11 +504,11 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["m16n8k32", "nvfp4", "A"], "there is no m16n8k32 nvfp4: its shapes are m16n8k64, m16n8k128"),
         (
             ["tcgen05.mma.cta_group::1.kind::f16", "A"],
-            "tcgen05.mma.cta_group::1.kind::f16 is not covered: it names neither shape nor types: write tcgen05.mma",
+            "tcgen05.mma.cta_group::1.kind::f16 is not covered: its mnemonics name neither shape nor types: write ",
         ),
         (
             ["tcgen05.mma.cta_group::1.kind::f16 m128n16k16 f32", "D"],
-            "cta_group::1.kind::f16 m128n16k16 f32 is not covered: its mnemonics name no shape: write tcgen05.mma m128",
+            "m128n16k16 f32 is not covered: its mnemonics name neither shape nor types: write ",
         ),
         (["SM100_MMA_F16BF16_SS", "A"], "SM100_MMA_F16BF16_SS is not covered: it names neither shape nor types: write"),
         (["SM100_UTCCP_4x32dp128bit_1cta"], "1cta is not covered: it copies from shared memory to Tensor Memory"),
@@ -551,8 +551,8 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["m64n128k16", "f16", "B", "96B.K"], "96B is documented only: no CUtensorMapSwizzle"),
         (["m64n128k16", "f16", "B", "256B.K"], "no swizzling mode 256B: choose from none, 32B, 64B, 128B"),
         (["cp.async.bulk.tensor", "b16", "96B"], "96B is documented only: no CUtensorMapSwizzle"),
-        (["m16n8k64.scale_vec::2X.byte_id::7 ue8m0", "SFA"], "there is no byte_id::7: it goes from 0 to 3"),
-        (["mma.m16n8k16.m16n8k8.f16", "A"], "has 2 shapes"),
+        (["m16n8k64.scale_vec::2X.byte_id::7 ue8m0", "SFA"], "they go from byte_id::0 to 3"),
+        (["mma.m16n8k16.m16n8k8.f16", "A"], "has .m16n8k16 and .m16n8k8: write one"),
         (["mma.m16n8k16.f16 mma.m16n8k8.f16", "A"], "there are 2 instructions"),
         (["wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", "C"], "wgmma accumulates in D"),
         (["wgmma.mma_async.sp m64n128k32 f16", "C"], "wgmma accumulates in D: ask for D"),
@@ -620,7 +620,7 @@ def test_names_that_contradict_each_other_are_refused():
         Query("mma.sp m16n8k16 f16", "bf16"),
         Query("m16n8k16", instruction="mma.m16n8k8"),
     ):
-        with pytest.raises(LanemapError, match="two instructions: name one"):
+        with pytest.raises(LanemapError, match="is the name of two instructions: name one"):
             query.parameters()
 
 
