@@ -9,7 +9,7 @@ import numpy as np
 
 from .labels import ANY, Labelling
 from .product import Term
-from .values import NONE, UNSET, Join, Tape
+from .values import NONE, Join, Tape
 
 #: What is said of a sum that has the terms of the product.
 RIGHT = "it adds the right products"
@@ -19,18 +19,12 @@ _MOST_TERMS = 1 << 17
 
 
 def terms(tape: Tape, origin: int) -> Counter[tuple[int, ...]] | None:
-    """The products that were added, by the origins of their factors; None where that cannot be followed.
-
-    Of those that have a factor which nobody wrote the tensor instruction is known: by UNSET and the node of its sum.
-    """
+    """The products that were added, by the origins of their factors; None where that cannot be followed."""
     found: Counter[tuple[int, ...]] = Counter()
     open_ = [origin]
     while open_:
         node = open_.pop()
         if node == NONE:
-            continue
-        if node == UNSET:
-            found[UNSET, UNSET] += 1
             continue
         if node < 0 or len(found) > _MOST_TERMS:
             return None
@@ -52,18 +46,11 @@ def terms(tape: Tape, origin: int) -> Counter[tuple[int, ...]] | None:
         cell = (int(layout["D"].computation[slot]), int(layout["D"].row[slot]), int(layout["D"].col[slot]))
         open_.append(int(event.held["C"][warp, layout["C"].slot[cell]]))
         for factors in event.factors(warp, cell).tolist():
-            if UNSET in factors:
-                found[UNSET, node] += 1
-            elif NONE not in factors[:2]:
+            if NONE not in factors[:2]:
                 if min(factors) < NONE:
                     return None
                 found[tuple(sorted(each for each in factors if each != NONE))] += 1
     return found
-
-
-def unset(tape: Tape, origin: int) -> int | None:
-    """The node of a tensor instruction that has multiplied what nobody wrote, for a sum of which it is a part."""
-    return next((key[1] for key in terms(tape, origin) or () if key[0] == UNSET < key[1]), None)
 
 
 def words(of: Labelling, output: int, index: Sequence[int], origin: int) -> str:
@@ -72,8 +59,6 @@ def words(of: Labelling, output: int, index: Sequence[int], origin: int) -> str:
     found = terms(of.tape, origin)
     if found is None or step.functions:
         return ""
-    if unset := sum(count for key, count in found.items() if key[0] == UNSET):
-        return f"{of.element(output, index)} adds what nobody wrote ({unset} of {found.total()} products)"
     keys: Counter[tuple[tuple[int, tuple[int, ...]], ...]] = Counter()
     for ids, count in found.items():
         labels = of.labels(np.array(ids))

@@ -29,6 +29,7 @@ from .ptx import Module
 from .report import FAULTS, Trace
 from .schedule import Machine
 from .tensor import Layouts
+from .unwritten import Unwritten
 from .values import MIXED, NONE, UNSET, Execution, Tape, whole
 
 #: Threads that run at once, if that is not less than a block.
@@ -132,6 +133,18 @@ def trace(
     name = max(left, key=lambda name: int((left[name] >= tape.starts[0]).sum()), default="")
     judge = Judge(tape, arrays, steps, extents, chosen, Stored(name, left[name]) if name else None)
     findings = [*judge.operands, *_faults(log)]
+    made = {}
+    if not log.stopped:
+        unwritten = Unwritten(tape)
+        for each in [
+            each for each, before in zip(given, arguments, strict=True) if before.array is None or each is output
+        ]:
+            if each.name in left:
+                at = places[each.name].address - GLOBAL + np.arange(prod(each.shape)) * each.bits // 8
+                made[each.name], found = unwritten.left(
+                    judge, each.name, left[each.name], history.globe.writer[at], machine
+                )
+                findings += found
     notes = [f"not known: {words}, {place}" for words, place in unknown.items()]
     notes += [f"stopped: {log.stopped}"] if log.stopped else []
     checked = not log.stopped
@@ -139,7 +152,7 @@ def trace(
         numbers = {each.name: each.numbers.reshape(each.shape) for each in arrays if each.array is not None}
         with np.errstate(invalid="ignore"):
             expected = product.evaluate(steps, numbers, chosen)
-        findings += _output(judge, output, after[output.name][0], steps, expected)
+        findings += _output(judge, output, after[output.name][0], steps, expected, made[output.name])
     values = {argument.name: argument.decode(data) for argument in arrays for data, _ in [after[argument.name]]}
     conflicts = tuple(
         f"{name} of {place} has {degree}-way conflicts" for (name, place), degree in log.conflicts.items() if degree > 1
@@ -291,14 +304,19 @@ def _origins(argument: Argument, origin: Array) -> Array:
 
 
 def _output(
-    judge: Judge, argument: Argument, data: Array, steps: Sequence[product.Formula], expected: dict[str, Array]
+    judge: Judge,
+    argument: Argument,
+    data: Array,
+    steps: Sequence[product.Formula],
+    expected: dict[str, Array],
+    unwritten: Array,
 ) -> list[Diagnostic]:
-    """Compare the output of the last step with what the product says."""
+    """Compare the output of the last step with what the product says, but for what is made of the ``unwritten``."""
     assert judge.stored is not None
     name, ids = judge.stored
     number = judge.names.index(name)
     found = []
-    unset = ids == UNSET
+    unset = (ids == UNSET) & ~unwritten
     if unset.any():
         index = [int(part) for part in np.unravel_index(int(np.argmax(unset)), argument.shape)]
         words = f"{name}: {np.count_nonzero(unset)} of {unset.size} elements are never written"
@@ -307,7 +325,7 @@ def _output(
     wanted = expected[name]
     off = _tolerance(judge, steps)
     wrong = ~np.isclose(values, wanted, rtol=off, atol=off * _largest(wanted), equal_nan=True)
-    wrong &= ~unset.reshape(wrong.shape)
+    wrong &= ~(unset | unwritten).reshape(wrong.shape)
     if wrong.any():
         found.append(_wrong(judge, number, wrong, ids, values, wanted))
     return found
@@ -350,9 +368,6 @@ def _wrong(judge: Judge, number: int, wrong: Array, ids: Array, values: Array, w
         details += [how] if how else []
     elif own := sums.words(judge, number, place[at].tolist(), int(ids[flat[at]])):
         details.append(own)
-        if (node := sums.unset(judge.tape, int(ids[flat[at]]))) is not None:
-            operand, how = judge.unwritten(node)
-            details.append(how)
     value = tuple(place[at].tolist())
     details.append(f"{judge.element(number, value)} is {values[value]:g}, and must be {wanted[value]:g}")
     return Diagnostic(kind, words, details=tuple(details), count=len(flat), operand=operand)

@@ -63,7 +63,7 @@ def test_a_register_that_nobody_wrote_is_named_by_its_operand(register, role, sl
     text = changed(MMA, f"mov.b32 {register}, %never; {MMA}", ".reg .pred", ".reg .b32 %never; .reg .pred")
     (finding,) = run(text, ARGUMENTS, FORMULA, block=64).findings
     assert finding.operand == (role, 1, 0)
-    assert finding.details[0].startswith("C[0][0] adds what nobody wrote (8 of 16")
+    assert finding.details[0].startswith("the first is C[0][0], stored at line")
     assert f"{role} of mma 1 (line" in finding.details[1]
     assert f"lane 0 register {register[-1]} slot 0 is uninitialised  (64 of {slots} slots)" in str(finding)
 

@@ -32,7 +32,7 @@ CASES = [
     ({"target": HOPPER, **BYTES, "transposed": "B", "fragments": "A"}, ""),
     (NIBBLES | SMALL, ""),
     (NIBBLES | SMALL | {"fragments": "A"}, "registers 1 and 2 are exchanged"),
-    (NIBBLES | SMALL | {"fragments": "B"}, "C[0][8] adds what nobody wrote"),
+    (NIBBLES | SMALL | {"fragments": "B"}, "elements are made of what nobody wrote the first is C[0][8]"),
     (TWO_GROUPS, ""),
     (TWO_GROUPS | {"fragments": "A"}, "C[64][0] has the sum of C[128][0]"),
     (SPARSE, ""),
