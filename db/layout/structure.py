@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import LanemapError
 from ..isa.instructions import instruction
 from ..text import grouped, spans
-from .fragment import PLACE, Element, Fragment
+from .fragment import PLACE, Element, Fragment, chosen
 
 
 def expected(fragment: Fragment) -> Hashable:
@@ -52,7 +52,7 @@ def check(fragment: Fragment) -> list[str]:
         findings.append(f"{across.sum()} windows of columns lie across two chunks")
 
     for computation in ranges["computation"]:
-        held = coverage(table[table["computation"] == computation], ranges["row"].stop, ranges["col"].stop)
+        held = coverage(chosen(table, table["computation"] == computation), ranges["row"].stop, ranges["col"].stop)
         usual = _usual(held, fragment.chunk) if wide.any() else _copies(fragment, held)
         masks = {
             "held too often": held > usual,
@@ -68,14 +68,16 @@ def check(fragment: Fragment) -> list[str]:
 
 def check_ranges(fragment: Fragment) -> list[str]:
     """What is wrong with single elements: coordinates that the fragment does not have, and windows the wrong way."""
-    columns = {name: np.ascontiguousarray(fragment.table[name]) for name in Element._fields}
+    table = fragment.table
+    numbers = np.ascontiguousarray(table.view("<i2").reshape(-1, len(Element._fields)).T)
+    least, most = numbers.min(axis=1, initial=1), numbers.max(axis=1, initial=0)
     findings = [
         f"{name} {spans(np.unique(outside).tolist())} is outside {inside.start}..{inside.stop - 1}"
-        for name, inside in fragment.ranges.items()
-        if columns[name].min(initial=inside.start) < inside.start or columns[name].max(initial=-1) >= inside.stop
-        if len(outside := columns[name][(columns[name] < inside.start) | (columns[name] >= inside.stop)])
+        for (name, inside), values, low, high in zip(fragment.ranges.items(), numbers, least, most, strict=True)
+        if low < inside.start or high >= inside.stop
+        if len(outside := values[(values < inside.start) | (values >= inside.stop)])
     ]
-    return findings + ["a window of columns ends before it begins"] * bool((columns["col_last"] < columns["col"]).any())
+    return findings + ["a window of columns ends before it begins"] * bool((table["col_last"] < table["col"]).any())
 
 
 def expect_ranges(fragment: Fragment) -> None:

@@ -40,9 +40,10 @@ TABLES = {
 }
 #: The same for the tables that only SQL queries read.
 _ROWS = {
-    "mapping": "SELECT mapping.digest, mapping.registers, mapping.cols, mapping.times, mapping.rows_sum, lender.digest"
-    " FROM mapping LEFT JOIN mapping AS lender ON lender.id = mapping.rows_of ORDER BY mapping.id",
-    "repetition": "SELECT number FROM repetition ORDER BY number",
+    "mapping": "SELECT mapping.digest, mapping.registers, mapping.cols, mapping.times, mapping.width,"
+    " mapping.rows_sum, lender.digest FROM mapping LEFT JOIN mapping AS lender ON lender.id = mapping.rows_of"
+    " ORDER BY mapping.id",
+    "repetition": "SELECT width, col, first, number FROM repetition ORDER BY width, col",
     "citation": "SELECT words FROM citation ORDER BY id",
     "instruction": "SELECT * FROM instruction ORDER BY name",
     "form": "SELECT * FROM form ORDER BY mnemonic",

@@ -9,7 +9,7 @@ from ..errors import LanemapError
 from ..text import masked
 
 #: Raised with every change of the tables and views. A database of another version is never read.
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 #: The version whose sources are migrated.
 MIGRATED = "6"

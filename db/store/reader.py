@@ -160,12 +160,12 @@ class Reader(ABC):
         lenders = {row[-1] for row in rows} - {None}
         whole = self.packed(lenders) if lenders else {}
         read = {}
-        for number, digest, elements, registers, cols, times, lender in rows:
+        for number, digest, elements, registers, cols, lender in rows:
             try:
                 if lender is None:
                     read[number] = zlib.decompressobj().decompress(elements, _MOST_BYTES)
                 else:
-                    read[number] = part(whole[lender], registers * times, cols * times)
+                    read[number] = part(whole[lender], registers, cols)
             except (TypeError, zlib.error):
                 read[number] = b""
             if sha256(read[number]).hexdigest() != digest:
@@ -274,7 +274,10 @@ class Reader(ABC):
         """Turn the database's own errors into a LanemapError."""
 
 
-_PACKED = "SELECT id, digest, elements, registers, cols, times, rows_of FROM mapping WHERE id BETWEEN :first AND :last"
+_PACKED = (
+    "SELECT id, digest, elements, registers * times, cols + (times - 1) * width, rows_of FROM mapping"
+    " WHERE id BETWEEN :first AND :last"
+)
 
 
 def collected(cursor: Iterable[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:

@@ -9,19 +9,24 @@ import numpy as np
 
 from ..layout.fragment import chosen
 
-#: How often the rows of a layout are taken at most. The table ``repetition`` has as many numbers.
-MOST = 32
+#: How often the rows of a layout are taken at most.
+_MOST = 32
 
-#: Of fewer elements all are stored, as a cell of those that repeat is not found by its column.
+#: Of fewer elements all are stored: it takes longer to look for a repetition.
 _FEWEST = 2048
 
 
 class Extent(NamedTuple):
-    """The elements below so many registers and columns, ``times``, each so many registers and columns further."""
+    """The elements below so many registers and columns, ``times``.
+
+    Each time they are so many registers and ``width`` columns further. Where nothing repeats, it is no less than the
+    columns, and negative where some are below 0, as in a layout that is wrong.
+    """
 
     registers: int
     cols: int
-    times: int = 1
+    times: int
+    width: int
 
     def within(self, table: Any) -> Any:
         """The elements of a table that are stored."""
@@ -32,7 +37,7 @@ class Extent(NamedTuple):
         whole = _whole(table)
         if whole.registers <= self.registers and whole.cols <= self.cols:
             return whole
-        times = whole.cols // self.cols
+        times = whole.cols // self.width
         return self._replace(times=times) if len(table) == times * len(self.within(table)) else None
 
 
@@ -82,26 +87,30 @@ def lenders(tables: Mapping[str, Any], families: Mapping[str, str]) -> dict[str,
 
 
 def _whole(table: Any) -> Extent:
-    return Extent(*(int(table[name].max(initial=-1)) + 1 for name in ("reg", "col")))
+    registers, cols = (int(table[name].max(initial=-1)) + 1 for name in ("reg", "col"))
+    least = int(table["col"].min(initial=0))
+    width = 1 << max(cols - 1, -least).bit_length()  # a power of two, so that there are few repetitions
+    return Extent(registers, cols, 1, -width if least < 0 else width)
 
 
 def _period(table: Any) -> Extent:
     """The smallest extent of which the table is a repetition."""
-    registers, cols, _ = whole = _whole(table)
+    registers, cols, *_ = whole = _whole(table)
     if len(table) < _FEWEST:
         return whole
-    for times in range(min(MOST, cols), 1, -1):
+    for times in range(min(_MOST, cols), 1, -1):
         if cols % times or len(table) % times:
             continue
-        number = table["col"] // (cols // times)
+        width = cols // times
+        number = table["col"] // width
         first, second = (table["reg"][number == at].min(initial=registers) for at in (0, 1))
-        extent = Extent(int(second) - int(first), cols // times, times)
+        extent = Extent(int(second) - int(first), width, times, width)
         if extent.registers <= 0 or (table["reg"] // extent.registers != number).any():
             continue
         moved = table.copy()
         moved["reg"] -= number * extent.registers
         for name in ("col", "col_last"):
-            moved[name] -= number * extent.cols
+            moved[name] -= number * width
         repetitions = chosen(moved, np.argsort(number, kind="stable")).reshape(times, -1)
         if (repetitions == repetitions[0]).all():
             return extent

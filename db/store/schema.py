@@ -8,10 +8,11 @@ citation     what else a source says about a layout, ``words`` in JSON, once for
 mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed and
              compressed, for reading many at once, and ``digest`` is their sha256 as they are packed; ``element`` holds
              the first of ``times`` repetitions, for SQL: what is in registers below ``registers`` and columns below
-             ``cols``. Each one more is so many registers and columns further. A mapping that is part of a larger one,
-             as D and B of wgmma are of those with the largest N, has neither of its own, but those of ``rows_of``.
-             ``rows_sum`` is the sum of the rows of one that has them
-repetition   the numbers below the largest ``times``
+             ``cols``. Each one more is so many registers and ``width`` columns further. A mapping that is part of a
+             larger one, as D and B of wgmma are of those with the largest N, has neither of its own, but those of
+             ``rows_of``. ``rows_sum`` is the sum of the rows of one that has them
+repetition   for each ``width``, which column of ``element`` and of which repetition each column is: a product would
+             do, but from a sum no index finds the elements of a cell
 element      its (lane, reg, slot) -> (row, col), clustered by slot and indexed by cell
 finding      what the structural checks found when a fragment was loaded
 instruction  one row per instruction: those that Lanemap knows, and every other one that a source has layouts of
@@ -63,14 +64,19 @@ mapping = _numbered(
     "mapping",
     *_required(sa.String, "digest", unique=True),
     *_required(sa.LargeBinary, "elements"),
-    *_required(sa.SmallInteger, "registers", "cols", "times"),
+    *_required(sa.Integer, "registers", "cols", "times", "width"),
     sa.Column("rows_of", sa.ForeignKey("mapping.id")),
     *_required(sa.BigInteger, "rows_sum"),
 )
 
 repetition = sa.Table(
-    "repetition", metadata, sa.Column("number", sa.SmallInteger, primary_key=True, autoincrement=False)
+    "repetition",
+    metadata,
+    *_required(sa.Integer, "width", "col", primary_key=True, autoincrement=False),
+    *_required(sa.Integer, "first", "number"),
+    sqlite_with_rowid=False,
 )
+sa.Index("repetition_first", *(repetition.c[name] for name in ("width", "first", "number", "col")))
 
 citation = _numbered("citation", *_required(sa.String, "words", unique=True))
 
@@ -163,16 +169,16 @@ LAYOUT = """
 CREATE VIEW layout AS
 SELECT named.shape, fragment.type, fragment.role,
        element.lane, element.reg + number * mapping.registers AS reg, element.slot,
-       element.row, element.col + number * mapping.cols AS col, element.col_last + number * mapping.cols AS col_last,
+       element.row, repetition.col, element.col_last + number * mapping.width AS col_last,
        fragment.instruction, fragment.major, element.computation, fragment.selector,
        fragment.qualifiers, source.name AS source, fragment.first_bit
 FROM source
 JOIN fragment ON fragment.source_id = source.id
 JOIN named ON named.fragment_id = fragment.id
 JOIN mapping ON mapping.id = named.mapping_id
-JOIN repetition ON number < mapping.times
 JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id)
     AND element.reg < mapping.registers AND element.col < mapping.cols
+JOIN repetition ON repetition.width = mapping.width AND first = element.col AND number < mapping.times
 """
 
 

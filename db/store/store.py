@@ -1,10 +1,12 @@
 """Writing: building a database and loading sources into it. Each load is one transaction, all or nothing."""
 
+import gc
 import json
 import sqlite3
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any
 from zlib import compress
@@ -27,7 +29,7 @@ from . import schema
 from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import MIGRATED, SCHEMA_VERSION, Location
-from .repetition import MOST, extents, lenders
+from .repetition import Extent, extents, lenders
 from .schema import LAYOUT, NAMED, element, finding, mapping, member, meta, metadata
 
 Progress = Callable[[Source], object]
@@ -74,7 +76,7 @@ def ship(
             older = Location(earlier)
             with _transaction(older) as connection:
                 taken_over = schema.older_sources(connection, older) if "meta" in _tables(connection) else []
-    with _transaction(location, "rwc") as connection:
+    with _uncollected(), _transaction(location, "rwc") as connection:
         tables = _tables(connection)
         if "meta" in tables and _meta_value(connection, "schema") == MIGRATED:
             taken_over = schema.older_sources(connection, location)
@@ -87,7 +89,6 @@ def ship(
             metadata.create_all(connection, checkfirst=False)
             for view in (NAMED, LAYOUT):
                 connection.execute(sa.text(view))
-            _insert(connection, schema.repetition, [(number,) for number in range(MOST)])
         elif not again and _meta_value(connection, "shipped") == shipped:
             return
         new_sources = list(sources())
@@ -133,6 +134,18 @@ def _delete(connection: sa.Connection, name: str) -> int:
 
 def _meta_value(connection: sa.Connection, key: str) -> str | None:
     return connection.scalar(sa.select(meta.c.value).where(meta.c.key == key))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: where many objects are made and all of them stay, it takes a tenth of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager
@@ -281,8 +294,9 @@ def _finish(connection: sa.Connection) -> None:
     threads = sa.select(columns.instruction, sa.func.max(columns.threads)).group_by(columns.instruction)
     unknown = sorted((name, most) for name, most in connection.execute(threads) if name not in INSTRUCTIONS)
     _insert(connection, schema.instruction, [_instruction_row(name, most) for name, most in unknown])
-    in_file = connection.dialect.name == "sqlite"
-    _write_meta(connection, seals(lambda statement: connection.exec_driver_sql(statement).all(), file=in_file))
+    in_file, cursor = connection.dialect.name == "sqlite", connection.connection.cursor()
+    # SQLAlchemy would make an object of each row.
+    _write_meta(connection, seals(lambda statement: cursor.execute(statement).fetchall(), file=in_file))
 
 
 def _write_meta(connection: sa.Connection, values: Mapping[str, str]) -> None:
@@ -314,20 +328,22 @@ def _instruction_row(name: str, threads: int | None = None) -> tuple[Any, ...]:
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]] | NDArray[Any]) -> None:
     """Insert rows with their values in the order of the last columns: a number before them is given by the database."""
-    values = rows if isinstance(rows, np.ndarray) else np.array(list(rows), object)
-    if not len(values):
+    rows = rows if isinstance(rows, np.ndarray) else [*rows]
+    if not len(rows):
         return
+    values = rows.ravel().tolist() if isinstance(rows, np.ndarray) else [*chain.from_iterable(rows)]
     in_file = connection.dialect.name == "sqlite"
-    width = values.shape[1]
+    width = len(rows[0])
     marks = f"({', '.join(['?' if in_file else '%s'] * width)})"
     names = ", ".join(f'"{name}"' for name in table.c.keys()[-width:])
     # SQLAlchemy would take each row apart again, and SQLite takes many at once in a third of the time.
     for group in (_VARIABLES // width if in_file else 1, 1):
-        whole = len(values) // group * group
-        groups, values = values[:whole].reshape(-1, group * width), values[whole:]
+        size = group * width
+        whole = len(values) // size * size
         if whole:
             statement = f'INSERT INTO "{table.name}" ({names}) VALUES {", ".join([marks] * group)}'  # noqa: S608
-            connection.exec_driver_sql(statement, [*map(tuple, groups.tolist())])
+            connection.exec_driver_sql(statement, [tuple(values[at : at + size]) for at in range(0, whole, size)])
+        values = values[whole:]
 
 
 def _words(citation: Citation) -> str:
@@ -345,7 +361,8 @@ def _store_citations(connection: sa.Connection, cited: Iterable[str]) -> dict[st
 
 def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
     """Store the layouts that are not there yet; returns the ids of all, by digest."""
-    ids = {row.digest: row.id for row in connection.execute(sa.select(mapping.c.digest, mapping.c.id))}
+    every = sa.select(mapping.c.digest, mapping.c.id)
+    ids = dict(connection.execute(every).all())
     tables = {str(new.digest): new.table for new in fragments if new.has_rows and new.digest not in ids}
     families = {part.digest: str(new.digest) for new in fragments for part in new.members.values() if part}
     for new in fragments:
@@ -355,22 +372,15 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     shared = lenders(tables, families)
     extent = extents(tables, shared)
     stored = {digest: extent[digest].within(table) for digest, table in tables.items() if digest not in shared}
-    inserted = sa.insert(mapping).returning(mapping.c.id, sort_by_parameter_order=True)
-    for borrow in (False, True):  # layouts that lend their rows come first
-        packed = [
-            {
-                "digest": digest,
-                "elements": b"" if borrow else compress(table.tobytes(), 1),
-                **extent[digest]._asdict(),
-                "rows_of": ids.get(shared.get(digest, "")),
-                "rows_sum": 0 if borrow else rows_sum(stored[digest]),
-            }
-            for digest, table in tables.items()
-            if (digest in shared) == borrow
-        ]
-        digests = [row["digest"] for row in packed]
-        if packed:
-            ids |= zip(digests, connection.scalars(inserted, packed), strict=True)
+    lending = [
+        (digest, compress(tables[digest].tobytes(), 1), *extent[digest], None, rows_sum(rows))
+        for digest, rows in stored.items()
+    ]
+    _insert(connection, mapping, lending)
+    ids = dict(connection.execute(every).all())
+    _insert(connection, mapping, [(at, b"", *extent[at], ids[shared[at]], 0) for at in tables if at in shared])
+    ids = dict(connection.execute(every).all())
+    _store_repetitions(connection, extent.values())
     if not stored:
         return ids
     number = np.repeat([ids[digest] for digest in stored], [*map(len, stored.values())])
@@ -382,6 +392,22 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     else:
         _insert(connection, element, rows)
     return ids
+
+
+def _store_repetitions(connection: sa.Connection, needed: Iterable[Extent]) -> None:
+    """Store those of the widths that are not there yet."""
+    columns = schema.repetition.c
+    present = dict(
+        connection.execute(sa.select(columns.width, sa.func.max(columns.number)).group_by(columns.width)).all()
+    )
+    most = {of.width: of.times for of in sorted(needed, key=attrgetter("times"))}
+    rows = [
+        (width, number * width + first, first, number)
+        for width, times in most.items()
+        for number in range(present.get(width, -1) + 1, times)
+        for first in range(min(width, 0), abs(width))
+    ]
+    _insert(connection, schema.repetition, rows)
 
 
 class _WrongClaim(msgspec.Struct):

@@ -153,7 +153,7 @@ def _largest(section: Section, entry: Entry, key: Key) -> Key:
 
     That of B has the last M, too, which it does not count.
     """
-    if not ((tile(key) and "layouts" in section) or in_tensor_memory(key)) or fold(key) > 1:
+    if "n" not in entry or not ((tile(key) and "layouts" in section) or in_tensor_memory(key)) or fold(key) > 1:
         return key
     shapes = entry["shapes"][key.instruction].split()
     shape = shapes[-1] if key.role == "B" else re.sub(r"n\d+", "nN", key.shape)
@@ -258,10 +258,11 @@ def fragment(
     erratum = stated.get("erratum", {}) if corrected else {}
     layout = None if "formula" in stated else section.get("layouts", {}).get(key.qualifiers)
     formula = erratum.get("formula", stated.get("formula", layout))
+    numbers = ""
     if formula and not layout and not tile(key):
         named = [*_NUMBERED.findall(key.qualifiers or ""), *((axis.upper(), n) for axis, n in AXES.findall(key.shape))]
-        numbers = (f"{name} = {n}" for name, n in named if re.search(rf"\b{name}\b", formula))
-        formula = "\n".join([*numbers, formula.strip()])
+        numbers = "".join(f"{name} = {n}\n" for name, n in named if re.search(rf"\b{name}\b", formula))
+        formula = formula.strip()
     sizes = stated if "registers" in stated else vars(operand(key))
     figures = stated.get("figures", {}).items()
     cited = Citation(
@@ -269,7 +270,7 @@ def fragment(
         anchor=section.get("anchor"),
         same_as=same_as.get("section") if same_as else stated.get("as_in"),
         figures=", ".join(f"{number} #{anchor}".rstrip(" #") for number, anchor in figures) or None,
-        formula=formula,
+        formula=formula and numbers + formula,
         mended=None if erratum else stated.get("mended"),
         erratum=erratum.get("reason"),
         evidence=erratum.get("evidence", section.get("evidence") if layout else None),
@@ -293,7 +294,7 @@ def fragment(
         lanes = stated["lanes"] * each if "lanes" in stated else threads(key)
         products = tuple(computation(*key[:3], np.arange(lanes)).tolist())
         try:
-            cells = _elements(formula, _LETTER[key.role], registers, slots, products)
+            cells = _elements(numbers, formula, _LETTER[key.role], registers, slots, products)
         except LanemapError as error:
             raise LanemapError(f"section {cited.section}, {whole}: {error}") from None
     sizes = {"registers": sizes["registers"], "slots": sizes["slots"], "first_bit": first_bit}
@@ -359,7 +360,8 @@ def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
     of = tile(key)
     assert of is not None
     bits = stated(layout, of)
-    return packed(shared(key, bits).tobytes()) if len(np.unique(bits)) == bits.size else None
+    apart = np.bincount(bits.ravel() // of.bits).max() == 1
+    return packed(shared(key, bits).tobytes()) if apart else None
 
 
 def _first(cells: Packed | None, key: Key) -> Packed | None:
@@ -383,8 +385,9 @@ def _written(key: Key, table: str) -> Packed:
 
 
 @lru_cache(1 << 8)
-def _elements(formula: str, letter: str, registers: int, slots: int, products: tuple[int, ...]) -> Packed:
-    parsed = parse(formula)
+def _elements(numbers: str, formula: str, letter: str, registers: int, slots: int, products: tuple[int, ...]) -> Packed:
+    # Apart, so that a formula is parsed once for all of its numbers.
+    parsed = {**(parse(numbers) if numbers else {}), **parse(formula)}
     lane, element = (index.ravel() for index in np.indices((len(products), registers * slots)))
     if "supplied" in parsed:
         supplied = value_at(parsed, "supplied", letter, lane, element) != 0

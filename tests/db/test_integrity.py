@@ -87,7 +87,9 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(small, tmp_path, shipped_on
 
 
 #: Only queries in SQL read rows, how often they are there, instructions and forms.
-ONLY_SQL = re.compile(r"(UPDATE|FROM|INTO) (element|repetition|instruction|form|operand)\b|times .* IS NULL")
+ONLY_SQL = re.compile(
+    r"(UPDATE|FROM|INTO) (element|repetition|instruction|form|operand)\b|times .* IS NULL|width = width"
+)
 
 
 def problems(reader):
@@ -120,8 +122,10 @@ def damages():
     yield "UPDATE mapping SET cols = cols - 1 WHERE rows_of IS NOT NULL"
     yield "UPDATE mapping SET times = times + 1 WHERE rows_of IS NULL"
     yield "UPDATE mapping SET times = times + 1 WHERE rows_of IS NOT NULL"
-    yield "DELETE FROM repetition WHERE number = 1"
-    yield "INSERT INTO repetition VALUES (-1)"
+    yield "UPDATE mapping SET width = width + 1 WHERE id = (SELECT MIN(id) FROM mapping)"
+    yield "DELETE FROM repetition WHERE col = 1"
+    yield "UPDATE repetition SET first = first + 1 WHERE col = 1"
+    yield "INSERT INTO repetition VALUES (8, -1, 1, 0)"
     yield "UPDATE mapping SET rows_of = NULL WHERE rows_of IS NOT NULL"
     yield "UPDATE element SET row = 'x', col = x'ff'"
     yield "UPDATE element SET computation = CAST(computation AS REAL), col_last = x'' WHERE col_last = 0"

@@ -16,7 +16,7 @@ def sorted_table(rows):
 def taken(table, extent):
     """The elements that the view has: those that are stored, each time further on."""
     return {
-        (lane, reg + n * extent.registers, slot, row, col + n * extent.cols, last + n * extent.cols, computation)
+        (lane, reg + n * extent.registers, slot, row, col + n * extent.width, last + n * extent.width, computation)
         for n in range(extent.times)
         for lane, reg, slot, row, col, last, computation in extent.within(table).tolist()
     }
@@ -51,7 +51,8 @@ def test_what_is_stored_gives_all_elements(lanes, rows, slots, columns, times, d
     for digest, extent in extents(tables, shared).items():
         lender = tables[shared.get(digest, digest)]
         assert taken(lender, extent) == set(map(tuple, tables[digest].tolist())), digest
-        registers, width = extent.registers * extent.times, extent.cols * extent.times
+        registers, width = extent.registers * extent.times, extent.cols + (extent.times - 1) * extent.width
+        assert min(extent.width, 0) <= table["col"].min(), digest
         part = lender[(lender["reg"] < registers) & (lender["col"] < width)]
         assert part.tobytes() == tables[digest].tobytes()
 

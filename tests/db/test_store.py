@@ -106,10 +106,11 @@ def test_every_row_is_what_was_evaluated(own, sources):
 def test_packed_elements_are_the_stored_ones(own):
     stored = rows(
         own,
-        "SELECT lane, reg + number * registers, slot, row, col + number * cols, col_last + number * cols, computation"
-        " FROM mapping JOIN repetition ON number < times"
-        " JOIN element ON element.mapping_id = COALESCE(rows_of, mapping.id)"
-        " AND reg < registers AND col < cols"
+        "SELECT lane, reg + number * registers, slot, row, repetition.col, col_last + number * mapping.width,"
+        " computation"
+        " FROM mapping JOIN element ON element.mapping_id = COALESCE(rows_of, mapping.id)"
+        " AND reg < registers AND element.col < cols"
+        " JOIN repetition ON repetition.width = mapping.width AND first = element.col AND number < times"
         " ORDER BY mapping.id, lane, reg + number * registers, slot",
     )
     with lanemap.open(own) as database:
@@ -151,6 +152,17 @@ def test_the_first_registers_of_a_larger_layout_share_its_rows(own, fragments):
     for fragment, of in ((larger, "IS NULL"), (smaller, "= 'part'")):
         query = f"SELECT {', '.join(Element._fields)} FROM layout WHERE source = 'mine' AND qualifiers {of}"
         assert sorted(rows(own, query)) == fragment.elements.tolist()
+
+
+def test_columns_that_no_operand_has_are_in_the_view(own, fragments):
+    """A source that is wrong is there as it is, with what the structural checks say of it."""
+    columns = fragments[0].elements["col"].copy()
+    for wrong in (columns - 3, columns + 40):
+        changed = fragments[0].elements.copy()
+        changed["col"] = changed["col_last"] = wrong
+        store.load(locate(own), [small(replace(fragments[0], elements=changed))])
+        query = f"SELECT {', '.join(Element._fields)} FROM layout WHERE source = 'mine'"
+        assert sorted(rows(own, query)) == sorted(changed.tolist())
 
 
 def test_a_source_can_be_removed(own, fragments, shipped):
