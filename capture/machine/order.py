@@ -26,6 +26,9 @@ _KINDS = 4
 #: Objects of mbarrier in a block whose copies are told apart.
 _BARRIERS = 64
 
+#: Columns of reads of global memory at most, and how many bytes they may have in all.
+_COLUMNS, _READS = 16, 1 << 22
+
 #: What warps know themselves, and what of it the async proxy sees.
 _KNOWN, _CARRIED = range(2)
 
@@ -54,7 +57,7 @@ class History:
 
     def __init__(self, blocks: int, size: int) -> None:
         self.steps = [0]
-        self.globe = Accesses(size)
+        self.globe = Accesses(size, max(min(_COLUMNS, _READS // max(size, 1)), 1))
         self.alone = blocks == 1
         self.told: dict[tuple[object, ...], Array] = {}
         self.tellers, self.telling = np.zeros(blocks, np.int32), 0
@@ -116,7 +119,8 @@ class Order:
         written = memory.writer[place]
         race = self._race(self._late(memory, written, threads, by, strong=strong), written, threads, by)
         if not strong:
-            column = threads // WARP % memory.reads.shape[1]
+            warps = threads // WARP
+            column = (self.block[warps] * self.per_block + warps % self.per_block) % memory.reads.shape[1]
             memory.note_reads(place, column, self._numbers(threads, by), self._settled(memory, threads))
             self.news[threads // WARP] |= by == OWN
         return race
