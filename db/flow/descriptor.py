@@ -345,9 +345,8 @@ def memory_key(query: Query) -> Key:
         why = f"{key.type} is K-major only" if given.endswith(".mn") else f"there is no {given}"
         if given.upper() in map(str.upper, MODES):
             why = f"{given} is a mode without the axis that its lines run along"
-        words = element_bits(*key[:3]) == 32 and instruction(key.instruction).constant  # table 65 of 9.4, and a figure
-        if given.endswith(".mn") and words:
-            why = f"{key.type} lies along M or N in 128B.atom32 alone, which is figure-only"
+        if given.endswith(".mn") and (drawn := instruction(key.instruction).drawn.get(key.type)):
+            why = f"{key.type} lies along M or N in {drawn} alone, which is figure-only"
         raise LanemapError(f"{why}: choose from {', '.join(known.values())}")
     key = key._replace(qualifiers=known[given])
     if not forms:

@@ -26,7 +26,7 @@ class BitField(NamedTuple):
     """A field of the word: its bits, low first, and what its numbers stand for.
 
     Without ``values`` it is a number, which the word has divided by ``times``. ``later`` is the target from which on
-    there is the field, or a bit or value of it.
+    there is the field, or a bit or value of it. ``needed`` is the only value of it that a type of A or B has.
     """
 
     name: str
@@ -34,6 +34,7 @@ class BitField(NamedTuple):
     values: Mapping[str, int]
     times: int = 1
     later: str = ""
+    needed: Mapping[str, str] = {}
 
     def number(self, word: str) -> int:
         """The number that a word stands for.
@@ -73,7 +74,8 @@ def fields(kind: str) -> list[BitField]:
         if values or not spelt:  # what other kinds alone have is reserved
             runs = (map(int, run.split("-")) for run in row["bits"].split())
             bits = [bit for first, *last in runs for bit in range(first, (last or [first])[0] + 1)]
-            found.append(BitField(row["field"], bits, values, row.get("times", 1), row.get("later", "")))
+            named = {name: row[name] for name in ("times", "later", "needed") if name in row}
+            found.append(BitField(row["field"], bits, values, **named))
     return found
 
 
@@ -178,8 +180,12 @@ class InstructionDescriptor(Told):
         deep = [row for row in _depths(self.kind, how) if row.get("number", held.get("K")) == held.get("K")]
         if meant.get("K") and not any(types <= {*row.get("types", " ".join(types)).split()} for row in deep):
             said.append(f"K is {held['K']} ({meant['K']}): no {how} product of {' and '.join(sorted(types))} has it")
-        if meant.get("D") == "f16" and "bf16" in types:  # table 48 of 9.4
-            said.append("D is 0 (f16): of bf16 it must be 1 (f32)")
+        for field, number in self.numbers():
+            for of, needed in field.needed.items():
+                if of in types and (other := field.meaning(number)) not in ("", needed):
+                    said.append(
+                        f"{field.name} is {number} ({other}): of {of} it must be {field.values[needed]} ({needed})"
+                    )
         known = widths(self.kind, sparse=how == "sparse")
         if known and held["M"] not in known:
             said.append(f"M is {held['M']}: it must be {either([*map(str, sorted(known))])}")

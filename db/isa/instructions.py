@@ -74,8 +74,9 @@ class Instruction:
     Without one those in ``tensor_memory`` lie there, where lanes and registers are those and the columns of it, and
     ``threads`` are all lanes of a block. D is ``folded`` where so many of its columns lie beside each other, in lanes
     that its rows leave free. Lines may run along M or N where elements have as many bits as ``mn_major`` lists, and
-    ``constant`` is what a field without meaning has in their descriptors. The ``fixed`` axes, or ``computation``, are
-    those that an operand in memory counts: what registers hold cannot be renumbered along them.
+    ``constant`` is what a field without meaning has in their descriptors. Types that are ``drawn`` lie along M or N in
+    a mode of which only a figure tells where. The ``fixed`` axes, or ``computation``, are those that an operand in
+    memory counts: what registers hold cannot be renumbered along them.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Instruction:
     folded: Mapping[str, int] = field(default_factory=dict)
     mn_major: Sequence[int] = (16,)
     constant: int = 0
+    drawn: Mapping[str, str] = field(default_factory=dict)
     fixed: Sequence[str] = ()
 
     @property

@@ -1,9 +1,12 @@
 """Mappings: TOML files that say which callables of a library are layouts of which operands.
 
 A file has keys of its own (``Mapping``) and tables ``[[entry]]`` (``LibraryEntry``), each with a list ``claims``
-(``Claim``). An entry names one callable or object; a claim says which operand it is the layout of.
+(``Claim``). An entry names one callable or object; a claim says which operand it is the layout of. One with a list
+``each`` of tables stands for as many entries: in its texts ``{rows}`` is what the table has as ``rows``, and a text
+that is nothing else becomes the value itself.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -220,15 +223,48 @@ def read_mapping(path: Path) -> Mapping:
     keys = (*LibraryEntry.__struct_encode_fields__, *Claim.__struct_fields__)
     for number, record in enumerate(tables, start=1):
         try:
-            entry = validated(record, LibraryEntry, keys)
-            if not entry.module and not entry.adapter:
-                entry = msgspec.structs.replace(entry, module=head.module)
-            entry.check()
-            entries.append(entry)
+            for each in _each(record):
+                entry = validated(each, LibraryEntry, keys)
+                if not entry.module and not entry.adapter:
+                    entry = msgspec.structs.replace(entry, module=head.module)
+                entry.check()
+                entries.append(entry)
         except LanemapError as error:
             name = f" ({record['name']})" if isinstance(record, dict) and "name" in record else ""
             refused.append((f"entry {number}{name}", str(error)))
     return Mapping(**msgspec.structs.asdict(head), path=path, entries=tuple(entries), refused=tuple(refused))
+
+
+def _each(record: Any) -> Iterator[Any]:
+    """The entries that one of a file stands for."""
+    if not isinstance(record, dict) or "each" not in record:
+        yield record
+        return
+    entry = {key: value for key, value in record.items() if key != "each"}
+    if not isinstance(record["each"], list) or not all(isinstance(values, dict) for values in record["each"]):
+        raise LanemapError("each is no list of tables: write each = [{rows = 64}, {rows = 128}]")
+    for values in record["each"]:
+        try:
+            yield _filled(entry, values)
+        except KeyError as error:
+            raise LanemapError(f"each has no {error.args[0]}, which the entry names") from None
+
+
+def _filled(value: Any, values: dict[str, Any]) -> Any:
+    """A value of a file with names in braces replaced, however deep it is."""
+    match value:
+        case dict():
+            return {key: _filled(inner, values) for key, inner in value.items()}
+        case list():
+            return [_filled(inner, values) for inner in value]
+        case str() if whole := _NAMED.fullmatch(value):
+            return values[whole[1]]
+        case str():
+            return _NAMED.sub(lambda name: str(values[name[1]]), value)
+    return value
+
+
+_NAMED = re.compile(r"\{(\w+)\}")
 
 
 def shipped() -> Iterator[Mapping]:

@@ -6,6 +6,7 @@ import pytest
 from lanemap import LanemapError
 from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
+from lanemap.ingest.python.mapping import read_mapping
 
 A = '{ shape = "m16n8k16", types = "f16", role = "A" }'
 
@@ -273,3 +274,40 @@ def test_a_place_may_have_more_values_than_its_claims_and_none_outside(imported)
     assert "lane 0 value 4 is at (0, 8), outside the operand's (0, 0) to (15, 7), and 127 more" in str(found.findings)
     (found,) = imported(f'name = "ends"\nform = "place"\ntile = [32, 8]\n{claim}')
     assert not found.findings
+
+
+HEAD = 'library = "Mine"\npackage = "mine"\nmodule = "mylib"\n'
+EACH = """
+[[entry]]
+name = "holds_{rows}"
+make = {{ rows = {whole}, shape = [{whole}, 4] }}
+form = "cell"
+claims = [{{ shape = "m16n8k16", types = "f16", role = "A", tile = "m{rows}", contiguous = {joined} }}]
+"""
+
+
+def test_an_entry_may_stand_for_several(tmp_path):
+    """Whatever stands in its tables stands in the place of its name, a number as a number."""
+    file, rows = tmp_path / "mine.toml", {16: "false", 64: "true"}
+    file.write_text(HEAD + "".join(EACH.format(rows=n, whole=n, joined=joined) for n, joined in rows.items()))
+    written = read_mapping(file)
+    each = ", ".join(f"{{ rows = {n}, joined = {joined} }}" for n, joined in rows.items())
+    folded = EACH.format(rows="{rows}", whole='"{rows}"', joined='"{joined}"')
+    file.write_text(f"{HEAD}{folded}each = [{each}]\n")
+    assert read_mapping(file) == written
+    assert len(written.entries) == 2
+
+
+@pytest.mark.parametrize(
+    ("each", "words"),
+    [
+        ("3", "each is no list of tables: write each = "),
+        ("[{ rows = 16 }]", "each has no joined, which the entry names"),
+    ],
+)
+def test_a_wrong_list_of_what_an_entry_stands_for_is_refused(tmp_path, each, words):
+    file = tmp_path / "mine.toml"
+    file.write_text(HEAD + EACH.format(rows="{rows}", whole='"{rows}"', joined='"{joined}"') + f"each = {each}\n")
+    ((entry, reason),) = read_mapping(file).refused
+    assert entry == "entry 1 (holds_{rows})"
+    assert reason.startswith(words)
