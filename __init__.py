@@ -473,7 +473,7 @@ class Database:
         with self.reader.snapshot():
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
         query = None if fragment is None else replace(_query(fragment), source=None)
-        every = crosscheck.apart(every, filter(None, [query]))
+        every = crosscheck.apart(every)
         sources = tuple(text("source", source) for source in sources)
         judged = crosscheck.named(every, sources)
         head = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}

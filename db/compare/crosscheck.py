@@ -5,9 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import combinations, product
-from operator import attrgetter
 from typing import ClassVar
 
 from .. import lookup
@@ -15,7 +14,7 @@ from ..errors import AbsentError, LanemapError
 from ..isa.instructions import INSTRUCTIONS, Key, instruction
 from ..isa.not_found import source_names
 from ..isa.tiling import Tiling
-from ..layout.fragment import Fragment, Packed, Source
+from ..layout.fragment import Fragment, Source
 from ..layout.tile import claimed, tiled
 from ..lookup import ERRATA, Query, choose, in_order, read_fragments
 from ..rows import Rows, Tabular
@@ -27,9 +26,6 @@ from .verdict import Result, Verdict, compare, counts_alike
 _TRUST = ("import", "document", "capture")
 #: Kinds that are compared with each other.
 _COMPARED = {("import", "document"), ("import", "capture"), ("document", "capture"), ("capture", "capture")}
-
-#: The layout of a member that a family does not have.
-_ABSENT = Packed("", 0, lambda _: b"")
 
 _ALONE = "no other source has any of its fragments: its instructions, shapes or types may be misspelt"
 UNCONFIRMED = "a document comes before what confirms it: a capture, a table or a library"
@@ -86,12 +82,12 @@ class Check(Tabular):
     def __repr__(self) -> str:
         return brief(self.report(), "report() is all of it, frame() has it as rows")
 
-    @property
+    @cached_property
     def pairs(self) -> list[tuple[Comparison, Result]]:
         """The results of all comparisons, each with its comparison."""
         return [(comparison, result) for comparison in self.comparisons for result in comparison.results]
 
-    @property
+    @cached_property
     def results(self) -> list[Result]:
         """The results of all comparisons."""
         return [result for _, result in self.pairs]
@@ -169,9 +165,7 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
     Raises:
         LanemapError: for some query no matching fragment is on both sides, so there is nothing to compare.
     """
-    every = apart([*lefts, *rights], queries)
-    lefts, rights = every[: len(lefts)], every[len(lefts) :]
-    pairs = list(product(lefts, rights))
+    pairs = list(product(apart(lefts), apart(rights)))
     namesakes = [(left, right) for left, right in pairs if left.name.partition(":")[2] == right.name.partition(":")[2]]
     comparisons = [_compared(*pair) for pair in (namesakes if len(lefts) > 1 < len(rights) and namesakes else pairs)]
     for query in queries or [Query()]:
@@ -187,32 +181,9 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
     return _only(comparisons, queries)
 
 
-def apart(sources: Sequence[Source], queries: Iterable[Query] = ()) -> list[Source]:
-    """Sources in which what is to be judged by itself is a fragment of its own, no member of a family.
-
-    That is one whose shape a query names, one of which a source has a fragment, and one in which other sources agree
-    than in the whole family. All others are judged with it.
-    """
-    shapes = {query.parameters()["shape"] for query in queries}
-    keys = {fragment.key for source in sources for fragment in source.fragments}
-    families = grouped((one for source in sources for one in source.fragments if one.members), attrgetter("key"))
-
-    def agreement(digests: Sequence[object]) -> Sequence[int]:
-        return [*map(digests.index, digests)]
-
-    @cache
-    def alone(key: Key, shape: str) -> bool:
-        members = [one.members.get(shape, _ABSENT) for one in families[key]]
-        whole, part = ([one and one.digest for one in each] for each in (families[key], members))
-        return shape in shapes or key._replace(shape=shape) in keys or agreement(whole) != agreement(part)
-
-    def judged(fragment: Fragment) -> list[Fragment]:
-        if not fragment.members:
-            return [fragment]
-        shapes = [shape for shape in fragment.members if alone(fragment.key, shape)]
-        return list(map(fragment.member, [*shapes, fragment.shape]))
-
-    return [replace(source, fragments=[one for each in source.fragments for one in judged(each)]) for source in sources]
+def apart(sources: Iterable[Source]) -> list[Source]:
+    """Sources in which each member of a fragment is one of its own, as in a file: it has a verdict and is counted."""
+    return [replace(source, fragments=[one for each in source.fragments for one in each.every]) for source in sources]
 
 
 def in_tiles(lefts: Sequence[Source], rights: Sequence[Source], tiling: Tiling) -> tuple[list[Source], list[Source]]:
@@ -239,10 +210,9 @@ def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query, s
         if not any(query.matches(fragment.key) for left in lefts for fragment in left.with_rows):
             request = " ".join(map(str, query.asked.values()))
             raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {request}")
-    every = apart([*lefts, *sources], queries)
-    lefts, sources = every[: len(lefts)], every[len(lefts) :]
     comparisons = []
-    for left in lefts:
+    sources = apart(sources)
+    for left in apart(lefts):
         truth = evidence(left, sources, shipped)
         results = compare(left.fragments, truth.fragments)
         claims = [result for result in results if result.verdict is not Verdict.RIGHT_ONLY]
@@ -326,7 +296,7 @@ def check(
     chosen = {source.name for source in named(sources, against)} if against else set()
     # A trace is of a kernel, which nobody takes for a source of layouts unless it is named.
     unasked = {source.name for source in sources if source.kind == "trace"} - chosen
-    sources = apart([source for source in sources if source.name not in unasked])
+    sources = apart(source for source in sources if source.name not in unasked)
     findings = [finding for finding in findings if finding.source not in unasked]
     trust = sorted(sources, key=lambda source: _TRUST.index(source.kind) if source.kind in _TRUST else 0)
     pairs = [

@@ -10,7 +10,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db.compare.crosscheck import apart
 from lanemap.db.compare.verdict import Verdict, compare
 from lanemap.db.isa.forms import forms
 from lanemap.db.isa.instructions import INSTRUCTIONS, Key, tile
@@ -18,7 +17,6 @@ from lanemap.db.isa.shared import BOX_MODES, BoundingBox, Tile, pattern
 from lanemap.db.layout.fragment import Fragment, Source
 from lanemap.db.layout.shared import Swizzle, places, shared, stated, swizzle
 from lanemap.db.layout.structure import check
-from lanemap.db.lookup import Query
 from lanemap.ingest import catalogue
 
 from ..forms import BOXES
@@ -272,23 +270,16 @@ def test_what_is_stored_once_is_there_as_often_as_it_repeats(whole, shape):
             assert [*map(tuple, rows)] == [*map(tuple, one.tuples())], named
 
 
-def test_members_are_judged_by_themselves_where_sources_agree_otherwise_than_in_the_family():
-    named = Key("wgmma", "m64n256k16", "f16", "B", None, None, "none.K")
-    whole = next(one for one in catalogue.document("ptx-isa-9.4").fragments if one.key == named)
-
-    def source(name, family):
-        return Source(name, "document", name, [family])
-
-    def shapes(*families):
-        return [[one.shape for one in each.fragments] for each in apart([*map(source, "ab", families)])]
-
-    lacking = {shape: held for shape, held in whole.members.items() if shape != "m64n16k16"}
-    other = whole.members | {"m64n24k16": whole.members["m64n32k16"]}
-    assert shapes(whole, whole) == [["m64n256k16"]] * 2
-    assert shapes(whole, replace(whole, members=lacking)) == [["m64n16k16", "m64n256k16"], ["m64n256k16"]]
-    assert shapes(whole, replace(whole, members=other)) == [["m64n24k16", "m64n256k16"]] * 2
-    changed = replace(whole, elements=whole.member("m64n248k16").table)
-    assert len(shapes(whole, changed)[0]) == 32
-    assert shapes(whole)[0] == ["m64n256k16"]
-    asked = apart([source("a", whole)], [Query("m64n48k16")])[0].fragments
-    assert [one.shape for one in asked] == ["m64n48k16", "m64n256k16"]
+def test_a_comparison_counts_members_as_a_file_does(database, tmp_path):
+    """A family of operands is as many fragments as it has members, whichever side comes from a file."""
+    file = tmp_path / "all.parquet"
+    wgmma = {"type": "tf32", "instruction": "wgmma"}
+    database.export(file, query=lanemap.Query(source="ptx-isa-9.1", **wgmma))
+    pairs = [(left, right) for left in ("ptx-isa-9.1", file) for right in ("ptx-isa-9.4", "ptx-isa-9.1")]
+    found = [database.diff(*pair, **wgmma) for pair in pairs]
+    every = database.source("ptx-isa-9.1").with_rows
+    families = [one for one in every if (one.instruction, one.type) == ("wgmma", "tf32")]
+    assert found[1].compared == sum(len(one.every) for one in families) > 32
+    verdicts = [{result.key: result.verdict for result in each.results} for each in found]
+    assert verdicts[0] == verdicts[2]
+    assert verdicts[1] == verdicts[3]
