@@ -450,11 +450,7 @@ class Database:
         from .db.compare import crosscheck
         from .db.render import report
 
-        with self.reader.snapshot():
-            sources, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        return crosscheck.check(
-            sources, findings, [text("source", name) for name in one_or_several(against)], shipped_names()
-        )
+        return crosscheck.checked(self.reader, [text("source", name) for name in one_or_several(against)])
 
     def report(self, *sources: str, fragment: str | None = None) -> Report:
         """What is wrong in sources, with proof, effect and correction, for those who maintain them.

@@ -1,7 +1,6 @@
 """The pages as a folder of files, for any web host or none: all that needs no server, with links between files."""
 
 import gc
-import inspect
 import json
 import os
 import shutil
@@ -20,8 +19,8 @@ from .pages import PAGES, text
 from .render import STATIC, layouts_css
 from .views import Context
 
-#: How many pages a process writes at a time. Pages that follow each other share much of the work.
-_PART = 40
+#: In how many parts a process writes its pages, some before others: those that follow each other share much work.
+_PARTS = 4
 
 #: The file that says what a site was made of, by which program, and how many pages it has.
 _MADE = "static/made.txt"
@@ -58,9 +57,10 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         (new_folder / "404.html").write_text(missing, "utf-8")  # where hosts look for what to send
         count, done = len(pages.every), 0
         progress(done, count)
-        write_part = partial(_Pages.write, folder=new_folder)
-        with Processes(pages.beside, write_part, os.cpu_count() or 1) as beside:
-            for _, written in beside.results(range(0, count, _PART)):
+        processes = os.cpu_count() or 1
+        part = -(-count // (_PARTS * processes))
+        with Processes(pages.beside, partial(_Pages.write, many=part, folder=new_folder), processes) as beside:
+            for _, written in beside.results(range(0, count, part)):
                 done += written
                 progress(done, count)
         (new_folder / _MADE).write_text(f"{made} {count}\n", "utf-8")
@@ -112,24 +112,13 @@ class _Pages:
         with Database(self.database.location) as self.database:
             yield self
 
-    def write(self, start: int, folder: Path) -> int:
-        """Write a part of the pages, and say how many those are."""
-        every = self.every[start : start + _PART]
+    def write(self, start: int, many: int, folder: Path) -> int:
+        """Write so many of the pages, the last ones maybe fewer, and say how many those are."""
+        every = self.every[start : start + many]
         for shown, template, facts in every:
             links = site_links(self.known, shown, self.there, self.same)
-            values = facts(Context(self.known, self.database, links, self.work))
-            # It waits for nothing, and an event loop may be running. A signal before it begins would be a warning.
-            if inspect.iscoroutine(values):
-                try:
-                    values.send(None)
-                except StopIteration as end:
-                    values = end.value
-            _put(folder, shown, text(template, links, values))
+            _put(folder, shown, text(template, links, facts(Context(self.known, self.database, links))))
         return len(every)
-
-    async def work(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What a server has done in another process."""
-        return function(self.database, *args)
 
 
 def _put(folder: Path, page: Page, text: str) -> None:

@@ -5,10 +5,9 @@ The parameters of a function are what the address of its page names.
 
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from weakref import ref
@@ -21,7 +20,6 @@ from starlette.exceptions import HTTPException
 from ... import (
     DEFAULT_SOURCE,
     NOTATIONS,
-    AbsentError,
     Chains,
     Database,
     Fragment,
@@ -53,14 +51,14 @@ Facts = dict[str, Any]
 class Context(NamedTuple):
     """What pages are made of: what is known, the database, and how they link to each other.
 
-    ``work`` calls a function of ``work`` with the database, on a server in a process of its own. ``address`` and
-    ``base`` are the page's own and the server's, where there is one.
+    On a server ``work`` calls a function of ``work`` with the database, in a process of its own, and ``address`` and
+    ``base`` are the page's own and the server's. No page of a site needs them.
     """
 
     survey: Survey
     database: Database
     links: Links
-    work: Callable[..., Awaitable[Any]]
+    work: Any = None
     address: str = ""
     base: str = ""
 
@@ -371,13 +369,11 @@ def _fed(survey: Survey, threads: int) -> list[list[Key]]:
     return [*grouped(keys, lambda key: alike(survey.shown(key), key.instruction)).values()]
 
 
-async def check(at: At) -> Facts:
+def check(at: At) -> Facts:
     """The cross-check of everything."""
-    try:
-        report = await at.work(work.check, "page", [])
-    except AbsentError as error:  # there are no two sources to compare
-        report = f"<h1>Check</h1><p>{escape(str(error))}</p>"
-    return {"title": "Check", "report": Markup(report)}  # noqa: S704 - escaped where it was made
+    check = at.survey.check
+    made = report.contents(check) if check else "<h1>Check</h1><p>There are no two sources to compare.</p>"
+    return {"title": "Check", "report": Markup(made)}  # noqa: S704 - escaped where it was made
 
 
 async def compare(at: At, only: Only, left: str | None = None, right: str | None = None) -> Facts:

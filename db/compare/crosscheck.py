@@ -364,6 +364,13 @@ def check(
     return Check(explained, sources, all_findings, imports & chosen or imports.difference(shipped))
 
 
+def checked(reader: Reader, against: Sequence[str] = ()) -> Check:
+    """The check of a whole database, see ``check``."""
+    with reader.snapshot():
+        sources, findings = read_sources(reader), read_findings(reader)
+    return check(sources, findings, against, reader.shipped())
+
+
 def read_sources(reader: Reader, *names: str) -> list[Source]:
     """The sources of a database, or those with the given names, with all their fragments."""
     with reader.snapshot():

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
@@ -86,7 +87,7 @@ class Survey:
 
     ``sources`` has the record of each source by its name, ``fragments`` the fragments of each key by source, and
     ``known`` what these amount to. ``best`` has the best evidence of each, see ``lookup.choose``, and ``documents``
-    are those of the vendors that answer first.
+    are those of the vendors that answer first. ``check`` is that of all sources, None where no two can be compared.
     """
 
     sources: Mapping[str, Mapping[str, Any]]
@@ -94,6 +95,7 @@ class Survey:
     known: Mapping[Key, Known]
     best: Mapping[Key, Fragment]
     documents: Collection[str]
+    check: crosscheck.Check | None
 
     def shown(self, key: Key, source: str | None = None) -> Fragment:
         """The fragment that look-ups show: that of a source, or by default the best evidence."""
@@ -303,13 +305,11 @@ def survey(reader: Reader) -> Survey:
     with reader.snapshot():
         sources = {record["name"]: record for record in lookup.sources(reader).records()}
         all_fragments = lookup.fragments(reader, Query()) if sources else []
-        written = [name for name, record in sources.items() if record["kind"] == "document"]
-        try:
-            check = crosscheck.check(crosscheck.read_sources(reader), crosscheck.read_findings(reader), written)
-            differ = [result for result in check.results if result.verdict is Verdict.DIFFERENT]
-        except AbsentError:  # no two sources can be compared
-            differ = []
+        check = None
+        with suppress(AbsentError):  # no two sources can be compared
+            check = crosscheck.checked(reader)
         best, documents = lookup.best(reader, all_fragments), lookup.documents(lookup.by_trust(reader)).values()
+    differ = [result for result in check.results if result.verdict is Verdict.DIFFERENT] if check else []
     by_key = grouped((fragment for fragment in all_fragments if fragment.key in best), lambda fragment: fragment.key)
     fragments = {key: {str(fragment.source): fragment for fragment in same_key} for key, same_key in by_key.items()}
     contradicted, errors = ({result.key for result in differ if bool(result.known) is known} for known in (False, True))
@@ -327,7 +327,7 @@ def survey(reader: Reader) -> Survey:
         return next((state for state, true in states.items() if true), Known.DRAWN)
 
     states = {key: known(key, holders.values()) for key, holders in fragments.items()}
-    return Survey(sources, fragments, states, best, [*documents])
+    return Survey(sources, fragments, states, best, [*documents], check)
 
 
 class Capture(NamedTuple):

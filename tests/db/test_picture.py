@@ -233,18 +233,18 @@ def test_memory_and_many_registers_are_drawn_once_where_they_repeat(database, wo
 
 def test_what_repeats_divides_all_lines_of_every_table():
     def lines(count):
-        return [[[(n % 2, n // 2, 0, n, 0, 0)]] for n in range(count)]
+        return [[[(n % 2, n // 2, 0, n, 0, 0, 1)]] for n in range(count)]
 
     def lanes(step):
-        return [[[(n * step, 0, 0, n, 0, 0)]] for n in range(6)]
+        return [[[(n * step, 0, 0, n, 0, 0, 1)]] for n in range(6)]
 
     assert repeat([lines(6)]) == (2, [(0, 1, 0, 2, 0)])
     assert repeat([lines(5)]) is None
     assert repeat([lanes(1)]) == (1, [(1, 0, 0, 1, 0)])
     assert repeat([lanes(32), lanes(64)], 32)[1] == [(32, 0, 0, 1, 0), (64, 0, 0, 1, 0)]
     assert repeat([lanes(32), lanes(1)], 32) is None
-    assert repeat([[[[(0, n, 0, n, 0, n)]] for n in range(4)]]) is None, "windows that grow"
-    assert repeat([[[[(0, n, 0, n, 0, 0)] * (n + 1)] for n in range(4)]]) is None, "cells that hold more and more"
+    assert repeat([[[[(0, n, 0, n, 0, n, 1)]] for n in range(4)]]) is None, "windows that grow"
+    assert repeat([[[[(0, n, 0, n, 0, 0, 1)] * (n + 1)] for n in range(4)]]) is None, "cells that hold more and more"
     assert repeat([[[[]] for _ in range(4)]]) is None, "nothing"
 
 

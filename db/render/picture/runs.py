@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, starmap
-from operator import sub
 from typing import NamedTuple, TypeVar
 
 from ...layout.fragment import unpacked
@@ -15,6 +14,7 @@ Item = TypeVar("Item")
 
 #: Lane, register, slot, row, first and last column, and what it is a part of.
 Element = tuple[int, ...]
+_FIELDS = 7
 
 
 class Run(NamedTuple):
@@ -167,12 +167,12 @@ def repeat(tables: Sequence[Elements], lanes: int = 1, least: int = 1) -> tuple[
 
     These are at least so many. A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
-    lines = len(tables[0])
+    lines, flat = len(tables[0]), [_flat(table) for table in tables]
     for step in range(least, lines // 2 + 1):
         if lines % step == 0:
             shifts = []
-            for table in tables:
-                if (shift := _shift(table, step, lanes)) is None:
+            for counts, fields in flat:
+                if (shift := _shift(counts, fields, step * len(counts) // lines, lanes)) is None:
                     break
                 shifts.append(shift)
             else:
@@ -180,19 +180,24 @@ def repeat(tables: Sequence[Elements], lanes: int = 1, least: int = 1) -> tuple[
     return None
 
 
-def _shift(table: Elements, step: int, lanes: int) -> Shift | None:
-    """The one shift from every element to that in its place so many lines further on."""
-    shift: list[int] = []
-    for line, further in zip(table, table[step:], strict=False):
-        if [*map(len, line)] != [*map(len, further)]:
-            return None
-        elements = [*chain.from_iterable(line)]
-        by = [*map(sub, chain.from_iterable(chain.from_iterable(further)), chain.from_iterable(elements))]
-        if elements and by != (shift := shift or by[: len(elements[0])]) * len(elements):
-            return None
-    if not shift:
+def _flat(table: Elements) -> tuple[list[int], list[list[int]]]:
+    """How many elements each cell has, and each field of all of them, line by line."""
+    cells = [*chain.from_iterable(table)]
+    numbers = [*chain.from_iterable(chain.from_iterable(cells))]
+    return [*map(len, cells)], [numbers[at::_FIELDS] for at in range(_FIELDS)]
+
+
+def _shift(counts: list[int], fields: list[list[int]], cells: int, lanes: int) -> Shift | None:
+    """The one shift from every element to that in its place so many cells further on."""
+    first = sum(counts[:cells])
+    if not first or counts[cells:] != counts[:-cells]:
         return None
-    lane, reg, slot, row, col, last, *_ = shift
+    shift = []
+    for field in fields:
+        shift.append(by := field[first] - field[0])
+        if field[first:] != ([*map(by.__add__, field[:-first])] if by else field[:-first]):
+            return None
+    lane, reg, slot, row, col, last, _ = shift
     return (lane, reg, slot, row, col) if lane % lanes == 0 and col == last else None
 
 
