@@ -210,9 +210,9 @@ def of_through(answer, seed=0):
     for function, (one, start) in zip(functions, moves, strict=True):
         operand, bits_ = one.operand, answer.tile.bits
         rows, cols = operand.dimensions
-        shape = answer.written.shape if operand is answer.first else one_of(answer, operand)
-        at = np.asarray(answer.written[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
         turned = answer.turned if operand is answer.first else operand.role == "B"
+        shape = (cols, rows) if turned else (rows, cols)
+        at = np.asarray(answer.written[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
         at = at.T if turned else at
         assert at.shape == (rows, cols)
         if one.packed:
@@ -228,9 +228,3 @@ def of_through(answer, seed=0):
         name, text = kernel(function, operand.threads, size, "<false>" if one.packed else "")
         given, right = (memory.view("u4"), registers) if load else (registers, memory.view("u4"))
         yield Case(name, text, function, operand.threads, given, right)
-
-
-def one_of(answer, operand):
-    """The extents of an operand over the axes of a matrix that goes through memory."""
-    rows, cols = operand.dimensions
-    return (cols, rows) if operand.role == "B" else (rows, cols)

@@ -141,7 +141,9 @@ class Through(Told):
                 packed = "converted to 16 bits, " if moves.packed else ""
                 conflict = f"{degree}-way conflict" if (degree := self.degree(moves)) > 1 else "no conflict"
                 times = f"{len(moves.moves)} x " if len(moves.moves) > 1 else ""
-                yield f"{name + ':':<8} {packed}{times}{form}, {conflict}"
+                count = len(self.starts(moves))
+                each = f", for each of {count} {moves.operand.role}" if count > 1 else ""
+                yield f"{name + ':':<8} {packed}{times}{form}, {conflict}{each}"
         for name, end in (("written", self.first), ("read", self.second)):
             if end.role == "t":
                 yield f"{name + ':':<8} tensor map, {end.qualifiers}"
@@ -231,10 +233,14 @@ def through(
         raise LanemapError(f"{first} has elements of {source.bits} bits, {second} of {bits}: write b{bits}")
     major = "MN" if isinstance(goal, Tile) and goal.major == "MN" else "K"
     turned = major == "MN" if source else transposed != (second.role == "B")
-    mn, k = ((source.mn, source.k) if source else first.dimensions)[:: -1 if turned else 1]
+    own = ((source.mn, source.k) if source else first.dimensions)[:: -1 if turned else 1]
     least = (goal.mn, goal.k) if goal else second.dimensions[:: -1 if second.role == "B" else 1]
-    if mn % least[0] or k % least[1]:
-        raise LanemapError(f"{first} is {mn} x {k} here, no multiple of {least[0]} x {least[1]} as {second} is")
+    # Several D may make one operand, where a box is a whole matrix.
+    mn, k = own if source else (max(own[0], least[0]), max(own[1], least[1]))
+    if mn % least[0] or k % least[1] or mn % own[0] or k % own[1]:
+        raise LanemapError(
+            f"{first} is {own[0]} x {own[1]} here, no multiple of {least[0]} x {least[1]} as {second} is"
+        )
 
     def laid(mode: str) -> tuple[Tile | BoundingBox, Array | None]:
         """The tile of the matrix as the reader packs it in a mode, and the bits of its elements if it has room."""

@@ -98,13 +98,38 @@ def test_lanes_load_what_lanes_store(database):
     assert "converted to 16 bits, 8 x stmatrix.x4, no conflict" in str(found)
 
 
+@pytest.mark.parametrize("mode", ["none", "32B"])
+@pytest.mark.parametrize(
+    ("first", "second", "transposed", "extents", "count"),
+    [
+        ("m16n8k16 f32 D", "m16n8k16 f16 A", False, (16, 16), 2),
+        ("m16n8k16 f32 D", "m16n8k16 f16 A", True, (16, 16), 2),
+        ("m16n8k16 f32 D", "m64n64k16 f16 A {mode}.K", False, (64, 16), 8),
+        ("m16n8k16 f32 D", "m64n64k16 f16 B {mode}.K", False, (64, 16), 8),
+    ],
+)
+def test_several_d_make_one_operand(database, first, second, transposed, extents, count, mode):
+    """Each of them is stored beside the others, and all of them fill the tile."""
+    found = database.chain(first, second.format(mode=mode), through=mode, transpose=transposed)
+    assert found.verdict == "right"
+    assert np.array_equal(found.written, written(mode, "K", 16, extents))
+    mn, k = found.first.dimensions[:: -1 if found.turned else 1]
+    held = np.zeros(extents, int)
+    for start in found.starts(found.stores):
+        held[start[0] : start[0] + mn, start[1] : start[1] + k] += 1
+    assert (held == 1).all()
+    assert f", for each of {count} D" in str(found)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "mode", "words"),
     [
         ("m64n64k16 f32 D", "m64n64k16 f16 A 128B.K", "96B", "invalid swizzle '96b': choose from none, 32B, 64B, 128B"),
         ("m64n64k16 f16 A", "m64n64k16 f16 A 128B.K", "128B", "writes nothing to memory: name a D"),
         ("m64n64k16 f32 D", "m64n64k16 f32 D", "128B", "reads nothing from memory"),
-        ("m64n8k16 f32 D", "m64n64k16 f16 A 128B.K", "128B", "is 64 x 8 here, no multiple of 64 x 16"),
+        ("m64n8k16 f32 D", "m64n64k16 f16 A 128B.K", "128B", "these have 32: write --through none or 32B"),
+        ("m64n24k16 f32 D", "m64n64k16 f16 A none.K", "none", "is 64 x 24 here, no multiple of 64 x 16"),
+        ("cp.async.bulk.tensor 64x8 b16 none t", "m16n8k16 f16 A", "none", "is 64 x 8 here, no multiple of 16 x 16"),
         ("m64n24k16 f32 D", "m64n8k16 f16 B 32B.MN", "128B", "these have 48: write --through none"),
         ("m64n64k16 f32 D", "m64n64k32 e4m3 A 32B.K", "128B", "these have 64: write --through 32B"),
         ("m64n64k16 f32 D", "m64n64k32 e4m3 A 128B.K", "128B", "these have 64: write --through none, 32B or 64B"),

@@ -188,6 +188,8 @@ THROUGH = [
     ("wgmma m64n64k8 f32 D", "none", "wgmma m64n64k8 tf32 A none.K", False),
     ("wgmma m64n64k16 f32 D", "128B", "wgmma m64n64k16 f16 A", False),
     ("wgmma m64n64k16 f32 D", "32B", "wgmma m64n64k16 bf16 A", False),
+    ("mma m16n8k16 f32 D", "32B", "mma m16n8k16 f16 A", False),
+    ("mma m16n8k16 f32 D", "none", "mma m16n8k16 f16 A", True),
 ]
 
 
