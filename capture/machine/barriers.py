@@ -53,7 +53,7 @@ def _of_cluster(machine: Machine, instruction: Statement, _: Function) -> Step:
         return lambda group: machine.wait(group, np.full(machine.threads, OF_CLUSTER), None)
     if "relaxed" in instruction.parts:
         return lambda _: None
-    return lambda group: machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP), alone=False)
+    return lambda group: machine.order.fence(group.warps, alone=False)
 
 
 def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -136,8 +136,8 @@ def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
     count = machine.register(instruction.operands[1], "u32", function) if starts else None
 
     def step(group: ActiveThreads) -> None:
-        threads = np.flatnonzero(group.mask)
-        for _, index, who in machine.access(space, addresses()[0][threads], _OBJECT, threads):
+        threads = group.threads
+        for _, index, who in machine.access(space, addresses(threads), _OBJECT, threads):
             for at, thread in zip(index.tolist(), who.tolist(), strict=True):
                 if count is None:
                     machine.mbarriers.pop(at, None)
@@ -173,8 +173,8 @@ def _signal(machine: Machine, instruction: Statement, function: Function) -> Ste
     amount = machine.register(operands[1], "u32", function) if operands[1:] else None
 
     def step(group: ActiveThreads) -> None:
-        threads, tokens = np.flatnonzero(group.mask), result.bits.copy()
-        for barrier, who in reached(machine, space, addresses()[0][threads], threads):
+        threads, tokens = group.threads, result.bits.copy()
+        for barrier, who in reached(machine, space, addresses(threads), threads):
             tokens[who] = barrier.phase
             number = len(who) if amount is None else int(amount.bits[who].sum())
             if expects or kind == "complete_tx":
@@ -194,8 +194,8 @@ def _after_copies(machine: Machine, instruction: Statement, function: Function) 
     addresses = machine.addresses(instruction.operands[0], function)
 
     def step(group: ActiveThreads) -> None:
-        threads = np.flatnonzero(group.mask)
-        for barrier, who in reached(machine, space, addresses()[0][threads], threads):
+        threads = group.threads
+        for barrier, who in reached(machine, space, addresses(threads), threads):
             if "noinc" not in instruction.parts:
                 barrier.pending += len(who)
             _arrive(machine, barrier, who, len(who), after_copies=True)
@@ -213,10 +213,10 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
     addresses = machine.addresses(place, function)
 
     def step(group: ActiveThreads) -> None:
-        threads, done = np.flatnonzero(group.mask), np.zeros(machine.threads, bool)
+        threads, done = group.threads, np.zeros(machine.threads, bool)
         machine.patience[threads] += 1
         lost = group.mask.copy()
-        for barrier, who in reached(machine, space, addresses()[0][threads], threads):
+        for barrier, who in reached(machine, space, addresses(threads), threads):
             own = given.bits[who] & np.array(1, given.bits.dtype)
             over = own != barrier.phase & 1
             done[who] = over

@@ -14,7 +14,7 @@ from ...db.layout.algebra import Array
 from .launch import Maker, Step, Unknown, known
 from .ptx import Both, Function, Number, Statement, bits_of
 from .schedule import Machine
-from .values import NONE, ActiveThreads, merged, shifted, to_bits, unset
+from .values import NONE, ActiveThreads, joined, merged, shifted, to_bits, unset
 
 #: The table of a function of three bits: of 1s where the first, the second and the third are set (9.7.8.6).
 TRUTH = {"and": 0xF0 & 0xCC, "or": 0xF0 | 0xCC, "xor": 0xF0 ^ 0xCC, "not": 0x0F}
@@ -145,10 +145,8 @@ def _insert(machine: Machine, instruction: Statement, function: Function) -> Ste
         origin = None
         if field.origin is not None or base.origin is not None:
             byte = mask.view("u1").reshape(machine.threads, -1)
-            zeros = np.zeros(byte.shape, np.int32)
-            moved = shifted(field.origin, field.bits, first, machine.tape)
-            kept = zeros if base.origin is None else np.where(byte == 0xFF, NONE, base.origin)
-            origin = merged(kept, zeros if moved is None else np.where(byte == 0, NONE, moved))
+            moved = shifted(field.origins, field.bits, first, machine.tape)
+            origin = merged(np.where(byte == 0xFF, NONE, base.origins), np.where(byte == 0, NONE, moved))
         result.put(bits.astype(kind), origin, group)
 
     return step
@@ -169,11 +167,8 @@ def _permute(machine: Machine, instruction: Statement, function: Function) -> St
         at = (nibble & 7).astype(np.intp)
         found = np.take_along_axis(data, at, axis=1)
         found = np.where(nibble & 8, np.where(found & 0x80, 0xFF, 0), found).astype("u1")
-        origin = None
-        if low.origin is not None or high.origin is not None:
-            zeros = np.zeros((machine.threads, 4), np.int32)
-            both = np.concatenate([zeros if each.origin is None else each.origin for each in (low, high)], axis=1)
-            origin = np.take_along_axis(both, at, axis=1)
+        both = joined([low, high])
+        origin = None if both is None else np.take_along_axis(both, at, axis=1)
         result.put(np.ascontiguousarray(found).view("u4").ravel(), origin, group)
 
     return step
@@ -189,13 +184,8 @@ def _funnel(machine: Machine, instruction: Statement, function: Function) -> Ste
         by = (amount.bits & 31 if wraps else np.minimum(amount.bits, 32)).astype("u8")
         both = high.bits.astype("u8") << np.uint64(32) | low.bits
         bits = (both << by >> np.uint64(32) if left else both >> by).astype("u4")
-        origin = None
-        if low.origin is not None or high.origin is not None:
-            zeros = np.zeros((machine.threads, 4), np.int32)
-            every = np.concatenate([zeros if each.origin is None else each.origin for each in (low, high)], axis=1)
-            moved = shifted(every, both, by.astype("i8") if left else -by.astype("i8"), machine.tape)
-            origin = None if moved is None else moved[:, 4:] if left else moved[:, :4]
-        result.put(bits, origin, group)
+        moved = shifted(joined([low, high]), both, by.astype("i8") if left else -by.astype("i8"), machine.tape)
+        result.put(bits, None if moved is None else moved[:, 4:] if left else moved[:, :4], group)
 
     return step
 

@@ -55,7 +55,7 @@ def _groups(machine: Machine, instruction: Statement, _: Function) -> Step:
     assert isinstance(pending, Number)
 
     def step(group: ActiveThreads) -> None:
-        threads = np.flatnonzero(group.mask)
+        threads = group.threads
         if commits:
             machine.order.commit(np.unique(threads // WARP), BULK)
         else:
@@ -93,7 +93,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         globe.store(at, *combined(machine, operation, type_, old, [new]))
 
     def copy(thread: int) -> None:
-        found, start = side(thread), int(within()[0][thread])
+        found, start = side(thread), int(within(np.array([thread]))[0])
         if found is None:
             return
         units, inside, lies = found.units, found.inside, found.lies
@@ -118,14 +118,14 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
             machine.reads(shared, units, UNIT, who, by=BULK, strong=True)
         data, origin = source.load(np.where(inside, units, 0), UNIT)
         data, origin = np.where(inside[:, None], data, 0), np.where(inside[:, None], origin, NONE)
-        for object_, _ in reached(machine, "shared", barrier()[0][[thread]], np.array([thread])):
+        for object_, _ in reached(machine, "shared", barrier(np.array([thread])), np.array([thread])):
             machine.store(shared, at, data, origin, who, by=BULK, mbarrier=object_.number)
             machine.order.complete(object_)
             object_.due -= UNIT * len(units)
             turn(machine, object_)
 
     def step(group: ActiveThreads) -> None:
-        for thread in np.flatnonzero(group.mask).tolist():
+        for thread in group.threads.tolist():
             copy(thread)
 
     return step
@@ -141,12 +141,12 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     to, barrier = machine.addresses(target, function), machine.addresses(place, function)
 
     def step(group: ActiveThreads) -> None:
-        threads = np.flatnonzero(group.mask)
+        threads = group.threads
         data = np.ascontiguousarray(np.stack([each.bits for each in values], axis=1)).view("u1")
         data = data.reshape(machine.threads, -1)
         ids = joined(values)
-        for object_, waits in reached(machine, "shared", barrier()[0][threads], threads):
-            for memory, index, who in machine.access(space, to()[0][waits], data.shape[1], waits):
+        for object_, waits in reached(machine, "shared", barrier(threads), threads):
+            for memory, index, who in machine.access(space, to(waits), data.shape[1], waits):
                 if operation:
                     before, _ = memory.load(index, data.shape[1])
                     for chosen in turns(index):
@@ -176,7 +176,7 @@ def _bytes(
         if length % UNIT:
             machine.fault("alignment", who, f"{machine.opcode} of {length} bytes, which is no multiple of {UNIT}")
             return None
-        for _, index, _ in machine.access(space, addresses()[0][who], length, who, align=UNIT):
+        for _, index, _ in machine.access(space, addresses(who), length, who, align=UNIT):
             if len(index):
                 return _Ends(
                     index[0] + np.arange(0, length, UNIT),
@@ -197,7 +197,7 @@ def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[in
     addresses, local = machine.addresses(operand, function), machine.spaces.local
 
     def units(thread: int) -> _Ends | None:
-        address = int(addresses()[0][thread])
+        address = int(addresses(np.array([thread]))[0])
         at = address - (LOCAL if address >= LOCAL else 0)
         data = local.data[thread * local.size + at :][:MAP_SIZE] if 0 <= at < local.size else local.data[:0]
         number = map_number(data.tobytes())

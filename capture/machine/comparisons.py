@@ -111,9 +111,7 @@ def _put_either(first: Array, a: Any, b: Any, result: Any, group: ActiveThreads)
     """Each thread's number of the first or of the second register, with its origin."""
     origin = None
     if a.origin is not None or b.origin is not None:
-        zeros = np.zeros((len(first), max(result.width // 8, 1)), np.int32)
-        held = [zeros if each.origin is None else each.origin for each in (a, b)]
-        origin = np.where(first[:, None], *held)
+        origin = np.where(first[:, None], a.origins, b.origins)
     result.put(np.where(first, a.bits, b.bits), origin, group)
 
 

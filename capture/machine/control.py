@@ -38,7 +38,7 @@ def _branch_to_one(machine: Machine, instruction: Statement, function: Function)
         chosen = index.bits[group.mask]
         if (beyond := chosen >= len(at)).any():
             words = f"brx.idx to label {int(chosen[beyond][0])} of {len(at)}"
-            machine.fault("bounds", np.flatnonzero(group.mask)[beyond], words)
+            machine.fault("bounds", group.threads[beyond], words)
         machine.pc[group.mask] = at[np.minimum(chosen, len(at) - 1)]
 
     return step
@@ -52,7 +52,7 @@ def _end(machine: Machine, instruction: Statement, _: Function) -> Step:
 
 def _trap(machine: Machine, _: Statement, __: Function) -> Step:
     def step(group: ActiveThreads) -> None:
-        machine.fault("trap", np.flatnonzero(group.mask), "the kernel traps")
+        machine.fault("trap", group.threads, "the kernel traps")
         machine.stop(group.mask)
 
     return step

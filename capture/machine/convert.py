@@ -14,7 +14,7 @@ from .arithmetic import limited
 from .launch import Maker, Step, Unknown, known
 from .ptx import Function, Statement, bits_of
 from .schedule import Machine
-from .values import ActiveThreads, Register, round_bf16, to_bits, whole
+from .values import ActiveThreads, Register, joined, round_bf16, to_bits, whole
 
 _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
@@ -79,7 +79,7 @@ def _convert(machine: Machine, instruction: Statement, function: Function) -> St
     result = machine.register(target, "b32" if to == "tf32" else to, function, loose=True)
     sources = machine.registers_of(given, of, function, loose=True)
     if to in ("f16x2", "bf16x2") and of == "f32":
-        return _halves(machine, instruction, result, sources)
+        return _halves(instruction, result, sources)
     (source,) = sources
     rounded = next((_ROUND[word] for word in words if word in _ROUND), None)
     if of[0] == "f" and to[0] in "us":
@@ -116,20 +116,21 @@ def _convert(machine: Machine, instruction: Statement, function: Function) -> St
     return step
 
 
-def _halves(machine: Machine, instruction: Statement, result: Register, sources: Sequence[Register]) -> Step:
-    """Two numbers of 32 bits to one register of halves; the first source is the upper half."""
+def _pair(sources: Sequence[Register], of: str) -> tuple[Array, Array | None]:
+    """Two numbers of each thread and their origins, the lower first, of one register or of two, the upper first."""
+    numbers = np.stack([each.numbers(of) for each in reversed(sources)], axis=1).reshape(-1, 2)
+    held = joined([*reversed(sources)])
+    return numbers, None if held is None else np.stack([whole(each) for each in np.split(held, 2, axis=1)], axis=1)
+
+
+def _halves(instruction: Statement, result: Register, sources: Sequence[Register]) -> Step:
+    """Two numbers of 32 bits to one register of halves."""
     to = instruction.parts[-2]
 
     def step(group: ActiveThreads) -> None:
-        pair = list(reversed(sources))
-        numbers = limited(instruction, np.stack([each.numbers("f32") for each in pair], axis=1), to)
-        numbers = rounded_to(to, numbers, instruction.parts)
-        ids = [each.ids for each in pair]
-        origin = None
-        if any(each is not None for each in ids):
-            both = [np.zeros(machine.threads, np.int32) if each is None else each for each in ids]
-            origin = np.repeat(np.stack(both, axis=1), 2, axis=1)
-        result.put(to_bits(to, numbers), origin, group)
+        numbers, ids = _pair(sources, "f32")
+        bits = to_bits(to, rounded_to(to, limited(instruction, numbers, to), instruction.parts))
+        result.put(bits, None if ids is None else np.repeat(ids, 2, axis=1), group)
 
     return step
 
@@ -178,17 +179,11 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
         sources = machine.registers_of(given, of, function)
 
         def narrow(group: ActiveThreads) -> None:
-            if of == "f32":
-                pair = list(reversed(sources))
-                numbers, ids = np.stack([each.numbers(of) for each in pair], axis=1), [each.ids for each in pair]
-            else:
-                numbers, held = sources[0].numbers(of), sources[0].origin
-                ids = [None if held is None else whole(held[:, 2 * half : 2 * half + 2]) for half in (0, 1)]
+            numbers, ids = _pair(sources, of)
             words = instruction.parts
             codes = _powers(numbers, words) if type_ == "ue8m0" else to_narrow(type_, limited(instruction, numbers, to))
             low, high = (codes[:, half].astype(f"u{max(result.width // 8, 1)}") for half in (0, 1))
-            zeros = np.zeros(machine.threads, np.int32)
-            both = np.stack([zeros if each is None else each for each in ids], axis=1)
+            both = np.zeros((machine.threads, 2), np.int32) if ids is None else ids
             origin = whole(both)[:, None] if packed == 4 else both
             if result.width // 8 > origin.shape[1]:
                 origin = np.pad(origin, ((0, 0), (0, result.width // 8 - origin.shape[1])))
@@ -227,11 +222,10 @@ def _packed(machine: Machine, instruction: Statement, function: Function) -> Ste
         upper, lower = (np.clip(each.numbers("s32").astype("i8"), low, high) for each in sources[:2])
         rest = sources[2].bits.astype("i8") << 2 * width if sources[2:] else 0
         bits = (rest | (upper & (1 << width) - 1) << width | lower & (1 << width) - 1) & 0xFFFFFFFF
-        zeros = np.zeros((machine.threads, 4), np.int32)
-        above, below, *more = (zeros if each.origin is None else each.origin for each in sources)
+        above, below, *more = (each.origins for each in sources)
         size = max(width // 8, 1)
         parts = [np.repeat(whole(each)[:, None], size, axis=1) for each in (below, above)]
-        origin = np.concatenate([*parts, *(more or [zeros])], axis=1)[:, :4].astype(np.int32)
+        origin = np.concatenate([*parts, *(more or [np.zeros_like(above)])], axis=1)[:, :4].astype(np.int32)
         result.put(bits.astype("u4"), origin if origin.any() else None, group)
 
     return step

@@ -107,7 +107,7 @@ def _reduce(machine: Machine, instruction: Statement, function: Function) -> Ste
         numbers = np.abs(value.numbers(type_)) if "abs" in words else value.numbers(type_)
         found = np.zeros(machine.threads, numbers.dtype)
         ids = None if value.ids is None else np.zeros(machine.threads, np.int32)
-        for warp in np.unique(np.flatnonzero(group.mask) // WARP):
+        for warp in group.warps:
             at = np.flatnonzero(group.mask[warp * WARP : (warp + 1) * WARP]) + warp * WARP
             found[at] = reduce.reduce(numbers[at])
             if ids is not None and value.ids is not None:

@@ -41,7 +41,7 @@ def nothing(_: Machine, __: Statement, ___: Function) -> Step:
 def _fences(machine: Machine, instruction: Statement, _: Function) -> Step:
     """fence and membar: of the async proxy, or for others; other proxies are those of the threads here."""
     if instruction.parts[1:3] == ("proxy", "async"):
-        return lambda group: machine.order.fence_proxy(np.unique(np.flatnonzero(group.mask) // WARP))
+        return lambda group: machine.order.fence_proxy(group.warps)
     if {"proxy", "mbarrier_init"} & {*instruction.parts}:
         return lambda _: None
     return partial(_fence, machine, alone="cta" in instruction.parts)
@@ -49,7 +49,7 @@ def _fences(machine: Machine, instruction: Statement, _: Function) -> Step:
 
 def _fence(machine: Machine, group: ActiveThreads, *, alone: bool) -> None:
     """Threads fence what they know for others, ``alone`` for those of their block."""
-    machine.order.fence(np.unique(np.flatnonzero(group.mask) // WARP), alone=alone)
+    machine.order.fence(group.warps, alone=alone)
 
 
 def space_of(instruction: Statement, words: str) -> str:
@@ -72,11 +72,9 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
     strong = bool({*_STRONG} & {*instruction.parts})
 
     def step(group: ActiveThreads) -> None:
-        address, origin = addresses()
-        threads = np.flatnonzero(group.mask)
-        machine.unset_address(origin, threads)
+        threads = group.threads
         data, held = np.zeros((machine.threads, size), "u1"), np.full((machine.threads, size), UNSET, np.int32)
-        for memory, index, who in machine.access(space, address[threads], size, threads):
+        for memory, index, who in machine.access(space, addresses(threads), size, threads):
             data[who], held[who] = machine.load(memory, index, size, who, strong=strong)
             if strong:
                 machine.order.synchronize(memory.name, index, who, hears=True)
@@ -104,30 +102,18 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     width, strong, alone = bits_of(type_) // 8, bool({*_STRONG} & {*instruction.parts}), "cta" in instruction.parts
 
     def step(group: ActiveThreads) -> None:
-        address, origin = addresses()
-        threads = np.flatnonzero(group.mask)
-        machine.unset_address(origin, threads)
+        threads = group.threads
         if "release" in instruction.parts:
             _fence(machine, group, alone=alone)
         parts = [each.bits if each.width == 8 * width else each.bits.astype(f"u{width}") for each in values]
         data = np.ascontiguousarray(np.stack(parts, axis=1)).view("u1").reshape(machine.threads, -1)
-        held = _held(values, width)
-        for memory, index, who in machine.access(space, address[threads], data.shape[1], threads):
+        held = joined(values, width)
+        for memory, index, who in machine.access(space, addresses(threads), data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, strong=strong)
             if strong:
                 machine.order.synchronize(memory.name, index, who, tells=True, alone=alone)
 
     return step
-
-
-def _held(values: list[Register], width: int) -> Array | None:
-    """The origins of the low bytes of registers, side by side."""
-    if all(each.origin is None for each in values):
-        return None
-    narrow = [
-        Register(8 * width, each.bits, None if each.origin is None else each.origin[:, :width]) for each in values
-    ]
-    return joined(narrow)
 
 
 _ATOMIC: Mapping[str, Callable[[Array, Array], Array]] = {
@@ -169,14 +155,13 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     alone = "cta" in parts  # other blocks are not ordered by it
 
     def step(group: ActiveThreads) -> None:
-        address, origin = addresses()
-        threads = np.flatnonzero(group.mask)
-        machine.unset_address(origin, threads)
+        threads = group.threads
+        address = addresses(threads)
         if {"release", "acq_rel"} & {*parts}:
             _fence(machine, group, alone=alone)
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
-            for memory, index, who in machine.access(space, address[threads] + number * width, width, threads):
+            for memory, index, who in machine.access(space, address + number * width, width, threads):
                 machine.order.synchronize(memory.name, index, who, hears=returns, tells=True, alone=alone)
                 machine.reads(memory, index, width, who, strong=True)
                 before, _ = memory.load(index, width)
@@ -239,9 +224,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     ignored = count is not None and count.width == 1  # a predicate, that the source is not read
 
     def step(group: ActiveThreads) -> None:
-        threads = np.flatnonzero(group.mask)
-        (there, _), (here, origin) = to(), from_()
-        machine.unset_address(origin, threads)
+        threads = group.threads
         data, held = np.zeros((machine.threads, size), "u1"), np.zeros((machine.threads, size), np.int32)
         counts = np.full(machine.threads, size)
         if count is not None:
@@ -250,9 +233,9 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         for each in np.unique(counts[reading]):
             alike = reading[counts[reading] == each]
             own = int(each)
-            for memory, index, who in machine.access("global", here[alike], own, alike, align=size):
+            for memory, index, who in machine.access("global", from_(alike), own, alike, align=size):
                 data[who, :own], held[who, :own] = machine.load(memory, index, own, who)
-        for memory, index, who in machine.access("shared", there[threads], size, threads):
+        for memory, index, who in machine.access("shared", to(threads), size, threads):
             machine.store(memory, index, data[who], held[who], who, by=COPIES)
 
     return step
@@ -264,7 +247,7 @@ def _groups(machine: Machine, instruction: Statement, _: Function) -> Step:
     pending = instruction.operands[0].number if kind == "wait_group" else 0  # type: ignore[union-attr]
 
     def step(group: ActiveThreads) -> None:
-        threads = np.flatnonzero(group.mask)
+        threads = group.threads
         if kind != "wait_group":
             machine.order.commit(np.unique(threads // WARP))
         if kind != "commit_group":

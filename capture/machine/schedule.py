@@ -120,7 +120,7 @@ class Machine(Threads):
                     return
             except MEANINGLESS as error:
                 instruction = self.program[at][0]
-                warps = np.unique(np.flatnonzero(group.mask) // WARP)
+                warps = group.warps
                 reached = f"(reached by {counted(len(warps), 'warp')})"
                 self.log.stopped = f"{instruction.place}: {reason(error, instruction)} {reached}"
                 return
@@ -137,7 +137,7 @@ class Machine(Threads):
         chosen = group
         if guard is not None:
             if guard.origin is not None and (guard.origin[group.mask] == UNSET).any():
-                self.fault("unset", np.flatnonzero(group.mask), "a predicate is uninitialised")
+                self.fault("unset", group.threads, "a predicate is uninitialised")
             chosen = ActiveThreads.of(group.mask & (guard.bits ^ negated))
         if not chosen.full and self._parted(chosen):
             return False
@@ -192,7 +192,7 @@ class Machine(Threads):
             for name in [item if isinstance(item, Name) else item.base]
             if name and (found := self.registers.get((function.name, name.name)))
         ]
-        touched = flights.touched(registers, np.unique(np.flatnonzero(group.mask) // WARP))
+        touched = flights.touched(registers, group.warps)
         if touched is None:
             return
         if instruction.parts[0] == "mov" and len(registers) == 2 and touched is registers[1]:
@@ -200,7 +200,7 @@ class Machine(Threads):
             return
         name = flights.waits.partition(".wait")[0]
         words = f"{instruction.parts[0]} touches a register that {name} of {flights.places[touched]} still uses"
-        self.fault("race", np.flatnonzero(group.mask), words)
+        self.fault("race", group.threads, words)
 
     def enter(self, group: ActiveThreads, start: int, back: int, returned: Callable[[Array], None]) -> None:
         """Threads of a group call a function, and come back to ``back``; ``returned`` is told which do."""

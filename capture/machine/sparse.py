@@ -53,12 +53,10 @@ def metadata(
 
     def choose(threads: Array, a: Fragment) -> Chosen:
         words, (lane, byte) = register.bits[threads], _governing(a, e)
-        ids, held_ids = (np.zeros((len(threads), len(each)), np.int32) for each in (lane, e.table))
-        if register.origin is not None:
-            ids = register.origin[threads[:, lane], byte]
-            held_ids = register.origin[threads[:, e.table["lane"].astype(np.intp)], _byte(e)]
-            if (unset := (register.origin[threads[:, supplies]] == UNSET).any(axis=(1, 2))).any():
-                machine.fault("unset", threads[unset, 0], "metadata is uninitialised")
+        ids = register.origins[threads[:, lane], byte]
+        held_ids = register.origins[threads[:, e.table["lane"].astype(np.intp)], _byte(e)]
+        if (unset := (register.origins[threads[:, supplies]] == UNSET).any(axis=(1, 2))).any():
+            machine.fault("unset", threads[unset, 0], "metadata is uninitialised")
         try:
             return Chosen(decode(words, a, e), ids, held_ids, held(e))
         except LanemapError as error:
@@ -110,9 +108,7 @@ def scales(
         codes = np.ascontiguousarray(register.bits).view("u1").reshape(machine.threads, -1)[threads[:, lane], slot]
         numbers = np.ones((len(threads), max(line) + 1, count), np.float32)
         numbers[:, line, block] = values.decode(type_, 8, codes)
-        ids = np.zeros((len(threads), len(lane)), np.int32)
-        if register.origin is not None:
-            ids = register.origin[threads[:, lane], slot]
+        ids = register.origins[threads[:, lane], slot]
         if (unset := (ids == UNSET).any(axis=1)).any():
             machine.fault("unset", threads[unset, 0], f"{role} is uninitialised")
         return Scales(numbers, ids, held(layout))

@@ -78,14 +78,14 @@ def registers_of(machine: Machine, operand: object, form: Form, role: str, funct
 
 def whole_groups(machine: Machine, group: ActiveThreads, size: int) -> Array:
     """The threads (groups, size) of the warps or warpgroups that execute an instruction, which takes whole ones."""
-    first = np.flatnonzero(group.mask)
+    first = group.threads
     first = np.unique(first - machine.number[first] % size)
     threads = np.minimum(first[:, None] + np.arange(size), machine.threads - 1)
     if (machine.number[first] + size > machine.per_block).any() or not group.mask[threads].all():
         opcode = ".".join(machine.program[machine.at][0].parts[:2])
         name = "warp" if size == WARP else "warpgroup"
         words = f"only some threads of a {name} execute {opcode}, which takes whole {name}s"
-        machine.fault("divergence", np.flatnonzero(group.mask), words)
+        machine.fault("divergence", group.threads, words)
     return np.asarray(threads)
 
 
@@ -97,10 +97,7 @@ def bits_of(registers: Sequence[Register], threads: Array) -> Array:
 def origins(machine: Machine, registers: Sequence[Register], threads: Array, slots: int) -> Array:
     """The origin of each slot (groups, slots of all threads). That of a byte is the first of the elements in it."""
     width = registers[0].width // 8
-    found = np.zeros((*threads.shape, len(registers), width), np.int32)
-    for number, register in enumerate(registers):
-        if register.origin is not None:
-            found[:, :, number] = register.origin[threads]
+    found = np.stack([register.origins[threads] for register in registers], axis=2)
     if slots > width:
         each = found[..., None] + np.arange(slots // width, dtype=np.int32)
         several = machine.tape.alone(found) != 0
@@ -206,14 +203,12 @@ def _matrices(machine: Machine, instruction: Statement, function: Function, form
 
     def step(group: ActiveThreads) -> None:
         groups = whole_groups(machine, group, WARP)
-        given, origin = addresses()
-        machine.unset_address(origin, np.flatnonzero(group.mask))
         named = np.zeros(WARP, bool)
         named[lane] = True
         threads = groups[:, named].ravel()
         base = np.full(machine.threads, -1)
         memory = machine.spaces.shared
-        for reached, index, who in machine.access(space, given[threads], line, threads):
+        for reached, index, who in machine.access(space, addresses(threads), line, threads):
             if reached is memory:
                 base[who] = index
             else:
@@ -274,24 +269,23 @@ def _tile(machine: Machine, instruction: Statement, function: Function, form: Fo
     apart = machine.register(stride[0] if stride else Number(values.extents(form, form.role)[1]), "u32", function)
     _, row, col = values.places(machine.layouts(form.key(form.role)))
     line, place = (each.reshape(WARP, -1) for each in ((row, col) if form.layout == "row" else (col, row)))
-    width, lane = values.memory_bits(form) // 8, np.arange(machine.threads) % WARP
+    width = values.memory_bits(form) // 8
     if not width:
         raise Unknown(f"{instruction.opcode} is not known: elements share bytes")
     size = registers[0].width // 8
 
     def step(group: ActiveThreads) -> None:
         whole_groups(machine, group, WARP)
-        given, origin = addresses()
-        threads = np.flatnonzero(group.mask)
-        machine.unset_address(origin, threads)
+        threads = group.threads
+        given, lane, pitch = addresses(threads), threads % WARP, apart.bits[threads].astype("i8")
         data = (
             np.stack([register.bits for register in registers], axis=1).view("u1").reshape(machine.threads, -1, width)
         )
         ids = joined(registers)
         origins_ = np.zeros(data.shape, np.int32) if ids is None else ids.reshape(data.shape).copy()
         for element in range(line.shape[1]):
-            at = given + (line[lane, element] * apart.bits.astype("i8") + place[lane, element]) * width
-            for memory, index, who in machine.access(space, at[threads], width, threads):
+            at = given + (line[lane, element] * pitch + place[lane, element]) * width
+            for memory, index, who in machine.access(space, at, width, threads):
                 if form.stores:
                     machine.store(memory, index, data[who, element], origins_[who, element], who)
                 else:

@@ -54,17 +54,13 @@ class TensorMemory:
 def _wait(machine: Machine, instruction: Statement, _: Function) -> Step:
     """tcgen05.wait: for what a warp loads, or for what it stores."""
     if instruction.parts[1] == "wait::ld":
-        return lambda group: machine.loads.land(_warps(group), np.ones(1))
+        return lambda group: machine.loads.land(group.warps, np.ones(1))
     return lambda group: _stored(machine, group)
 
 
 @cache
 def _forms() -> Mapping[str, Form]:
     return {form.mnemonic: form for name in ("tcgen05.ld", "tcgen05.ld.red", "tcgen05.st") for form in forms(name)}
-
-
-def _warps(group: ActiveThreads) -> Array:
-    return np.unique(np.flatnonzero(group.mask) // WARP)
 
 
 def _columns(machine: Machine) -> TensorMemory:
@@ -79,7 +75,7 @@ def _columns(machine: Machine) -> TensorMemory:
 
 def _stored(machine: Machine, group: ActiveThreads) -> None:
     storing = _columns(machine).storing
-    storing[np.isin(storing, _warps(group) + 1)] = 0
+    storing[np.isin(storing, group.warps + 1)] = 0
 
 
 def _allocation(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -101,7 +97,7 @@ def _allocation(machine: Machine, instruction: Statement, function: Function) ->
         columns.taken[block, at] = number, instruction.place
         assert into is not None
         shared = "shared" if any(part.startswith("shared") for part in instruction.parts) else ""
-        for memory, index, whose in machine.access(shared, into()[0][who], 4, who):
+        for memory, index, whose in machine.access(shared, into(who), 4, who):
             machine.store(memory, index, np.array([at], "<u4").view("u1").reshape(1, -1), None, whose)
 
     def step(group: ActiveThreads) -> None:
@@ -154,7 +150,7 @@ def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
 
     def places(threads: Array) -> Array:
         """The index of the word of each slot in Tensor Memory (groups, slots)."""
-        columns, given = _columns(machine), addresses()[0][threads]
+        columns, given = _columns(machine), addresses(threads)
         if (given != given[:, :1]).any():
             machine.fault("tensor memory", threads[:, 0], "lanes of a warp name different addresses")
         base = given[:, :1] + computation * split.number

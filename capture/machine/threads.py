@@ -205,8 +205,8 @@ class Threads:
             return self.entry_of[name]
         raise Unknown(f"{name} is not declared")
 
-    def addresses(self, operand: Operand, function: Function) -> Callable[[], tuple[Array, Array | None]]:
-        """What gives the address of each thread, and its origins."""
+    def addresses(self, operand: Operand, function: Function) -> Callable[[Array], Array]:
+        """What gives the addresses that some threads name, and notes those that nobody computed."""
         if not isinstance(operand, MemoryOperand):
             raise Unknown("an address must stand in brackets")
         base, offset = operand.base, operand.offset
@@ -214,10 +214,15 @@ class Threads:
             raise Unknown(f"an offset of {offset} does not fit 32 bits")
         if base is None or (function.name, base.name) not in self.registers:
             start = offset + (0 if base is None else self.address_of(base.name, function))
-            constant = np.full(self.threads, start, np.int64)
-            return lambda: (constant, None)
+            return lambda threads: np.full(threads.shape, start, np.int64)
         register = self.registers[function.name, base.name]
-        return lambda: (register.bits.astype(np.int64) + offset, register.origin)
+
+        def named(threads: Array) -> Array:
+            if register.origin is not None and (unset := (register.origin[threads] == UNSET).any(axis=-1)).any():
+                self.fault("unset", threads[unset], "an address is uninitialised")
+            return np.asarray(register.bits[threads].astype(np.int64) + offset)
+
+        return named
 
     def warp_names(self, first: Array) -> Array:
         """The block and the warp in it of some threads, as an array (threads, 2)."""
@@ -343,8 +348,3 @@ class Threads:
             if race.at_once:
                 words = "writes another value where another thread writes at once"
             self.fault("race", threads[race.accesses], f"{own.parts[0]} {words}")
-
-    def unset_address(self, origin: Array | None, threads: Array) -> None:
-        """Note an address that nobody computed."""
-        if origin is not None and (unset := (origin[threads] == UNSET).any(axis=1)).any():
-            self.fault("unset", threads[unset], "an address is uninitialised")

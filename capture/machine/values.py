@@ -17,7 +17,7 @@ import numpy as np
 
 from ...db.errors import LanemapError
 from ...db.isa.forms import Form
-from ...db.isa.instructions import copies
+from ...db.isa.instructions import WARP, copies
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from .. import values
@@ -40,6 +40,16 @@ class ActiveThreads(NamedTuple):
     def of(cls, mask: Array) -> ActiveThreads:
         """The group of a mask."""
         return cls(mask, bool(mask.all()))
+
+    @property
+    def threads(self) -> Array:
+        """Their numbers."""
+        return np.flatnonzero(self.mask)
+
+    @property
+    def warps(self) -> Array:
+        """The warps that they are of."""
+        return np.unique(self.threads // WARP)
 
 
 class Register:
@@ -83,9 +93,7 @@ class Register:
             return
         self.bits = np.where(group.mask, bits, self.bits)
         if origin is not None or self.origin is not None:
-            shape = len(bits), max(self.width // 8, 1)
-            new, old = (np.zeros(shape, np.int32) if each is None else each for each in (origin, self.origin))
-            self.origin = np.where(group.mask[:, None], new, old)
+            self.origin = np.where(group.mask[:, None], NONE if origin is None else origin, self.origins)
 
     def put_numbers(self, type_: str, numbers: Array, ids: Array | None, group: ActiveThreads) -> None:
         """Write numbers of a type, each with one origin for all of its bytes; wider registers are extended."""
@@ -105,6 +113,12 @@ class Register:
         elif type_ != "pred":
             bits = bits.view(f"{_LETTERS[type_[0]]}{width // 8 // (2 if type_.endswith('x2') else 1)}")
         return bits.reshape(-1, 2) if type_.endswith("x2") else bits
+
+    @property
+    def origins(self) -> Array:
+        """The origins of its bytes (threads, bytes), also where nothing has one."""
+        shape = len(self.bits), max(self.width // 8, 1)
+        return np.full(shape, NONE, np.int32) if self.origin is None else self.origin
 
     @property
     def ids(self) -> Array | None:
@@ -198,17 +212,11 @@ def unset(sources: Sequence[Register]) -> Array | None:
     return None if found is None else found[:, None].astype(np.int32)
 
 
-def joined(registers: Sequence[Register]) -> Array | None:
-    """The origins of registers side by side; None where no byte has one."""
+def joined(registers: Sequence[Register], width: int | None = None) -> Array | None:
+    """The origins of registers side by side, of each its first ``width`` bytes; None where no byte has one."""
     if all(register.origin is None for register in registers):
         return None
-    return np.concatenate(
-        [
-            np.zeros((len(each.bits), each.width // 8), np.int32) if each.origin is None else each.origin
-            for each in registers
-        ],
-        axis=1,
-    )
+    return np.concatenate([each.origins[:, :width] for each in registers], axis=1)
 
 
 class Held(NamedTuple):

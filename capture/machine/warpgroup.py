@@ -153,7 +153,7 @@ def _cells(key: Key) -> tuple[Tile, Held]:
 def _in_memory(machine: Machine, form: Form, role: str, major: str, word: Register, threads: Array) -> _Matrix:
     """What descriptors name, one for each warpgroup: its slots are those of the layout that the first one says."""
     described = [int(number) for number in word.bits[threads[:, 0]]]
-    if word.origin is not None and (word.origin[threads] == UNSET).any():
+    if (word.origins[threads] == UNSET).any():
         machine.fault("unset", threads[0], f"the descriptor of {role} is uninitialised")
     if wrong := wrong_bits(described[0]):
         machine.fault("descriptor", threads[0], f"the descriptor of {role}: {wrong}")

@@ -60,7 +60,7 @@ def lines(draw):
             draw(st.lists(st.sampled_from(TYPES), max_size=2)),
         )
     else:
-        words, types = [], [draw(st.sampled_from(takes.types.split()))]
+        words, types = [], [draw(st.sampled_from(takes.types))]
     count = draw(st.integers(takes.least, takes.most)) if takes else draw(st.integers(0, 6))
     own = OF_TYPE.get(types[-1], "%r") if types else "%r"
     operands = [own if draw(st.integers(0, 3)) else draw(OPERAND) for _ in range(count)]
