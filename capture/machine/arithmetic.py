@@ -39,26 +39,14 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.where(b == 0, -1, signed) if a.dtype.kind == "i" else np.where(b == 0, ~(b ^ b), signed)
 
 
-def _remainder(a: Array, b: Array) -> Array:
-    return np.where(b == 0, a, a - _quotient(a, b).astype(a.dtype) * b)
-
-
-def _least(*of: Array) -> Array:
-    return np.asarray(reduce(np.fmin, of))  # a number before none at all
-
-
-def _greatest(*of: Array) -> Array:
-    return np.asarray(reduce(np.fmax, of))
-
-
 def extremum(instruction: Statement, least: bool) -> Callable[..., Any]:
     """min or max: a number before none at all, or the other way round; of magnitudes, with the product of signs."""
     words = {*instruction.parts}
-    strict = np.minimum if least else np.maximum
+    choose = (np.minimum if least else np.maximum) if "NaN" in words else (np.fmin if least else np.fmax)
 
     def compute(*of: Array) -> Array:
         given = [np.abs(each) for each in of] if "abs" in words else of
-        found = np.asarray(reduce(strict, given)) if "NaN" in words else (_least if least else _greatest)(*given)
+        found = np.asarray(reduce(choose, given))
         if "xorsign" in words:
             found = np.copysign(found, np.where(np.signbit(of[0]) ^ np.signbit(of[1]), -1, 1).astype(found.dtype))
         return found
@@ -103,9 +91,9 @@ RULES: Mapping[str, Rule] = {
     "sub": Rule(np.subtract),
     "mul": Rule(np.multiply, "mul"),
     "div": Rule(_quotient),
-    "rem": Rule(_remainder),
-    "min": Rule(_least, words="ftz NaN xorsign abs relu"),
-    "max": Rule(_greatest, words="ftz NaN xorsign abs relu"),
+    "rem": Rule(lambda a, b: np.where(b == 0, a, a - _quotient(a, b).astype(a.dtype) * b)),
+    "min": Rule(np.fmin, words="ftz NaN xorsign abs relu"),
+    "max": Rule(np.fmax, words="ftz NaN xorsign abs relu"),
     "abs": Rule(np.abs),
     "neg": Rule(np.negative),
     "sqrt": Rule(np.sqrt),
@@ -218,8 +206,11 @@ def _by_zero(numbers: Sequence[Array], ids: Sequence[Array | None]) -> list[Arra
 
 
 def _product(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """mul, mad and fma: a product, whole, its upper or its lower half, and what is added to it."""
-    words, type_ = set(instruction.parts), instruction.type
+    """mul, mad and fma: a product, whole, its upper or its lower half, and what is added to it.
+
+    mul24 and mad24 have the upper or the lower 32 bits of a product of 48.
+    """
+    words, type_, of_24_bits = set(instruction.parts), instruction.type, "24" in instruction.parts[0]
     known(instruction, "wide hi lo rn rz rm rp ftz sat relu cc")
     wide = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}.get(type_, type_) if "wide" in words else type_
     result = machine.register(instruction.operands[0], wide, function)
@@ -229,7 +220,12 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
     def step(group: ActiveThreads) -> None:
         a, b = (factor.numbers(type_) for factor in factors)
         c = added[0].numbers(wide) if added else None
-        if "hi" in words:
+        if of_24_bits:
+            x, y = (
+                each.astype("i8") << 40 >> 40 if type_ == "s32" else each.astype("i8") & 0xFFFFFF for each in (a, b)
+            )
+            numbers = (x * y >> (16 if "hi" in words else 0)) + (0 if c is None else c)
+        elif "hi" in words:
             numbers = _high(a, b) if c is None else _high(a, b) + c
         elif "wide" in words:
             larger = a.astype(f"{a.dtype.kind}{2 * a.dtype.itemsize}") * b
@@ -365,23 +361,6 @@ def _carried(machine: Machine, instruction: Statement, function: Function) -> St
     return step
 
 
-def _of_24_bits(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """mul24 and mad24: the lower or the upper 32 bits of a product of 48."""
-    type_ = instruction.type
-    known(instruction, "lo hi")
-    result, *sources = machine.registers_of(instruction.operands, type_, function)
-
-    def step(group: ActiveThreads) -> None:
-        numbers = [each.numbers(type_).astype("i8") for each in sources]
-        a, b = (each << 40 >> 40 if type_ == "s32" else each & 0xFFFFFF for each in numbers[:2])
-        found = (a * b >> (16 if "hi" in instruction.parts else 0)) + (numbers[2] if numbers[2:] else 0)
-        ids = machine.tape.join("mul", [each.ids for each in sources[:2]])
-        ids = machine.tape.join("add", [ids, *(each.ids for each in sources[2:])])
-        result.put_numbers("u32", (found & 0xFFFFFFFF).astype("u4"), ids, group)
-
-    return step
-
-
 MAKERS: Mapping[str, Maker] = {
     **dict.fromkeys(RULES, _numbers),
     **dict.fromkeys(("add.cc", "addc", "sub.cc", "subc", "mad.lo.cc", "mad.hi.cc", "madc"), _carried),
@@ -389,8 +368,8 @@ MAKERS: Mapping[str, Maker] = {
     "mul.hi": _product,
     "mad": _product,
     "fma": _product,
-    "mul24": _of_24_bits,
-    "mad24": _of_24_bits,
+    "mul24": _product,
+    "mad24": _product,
     "mov": _move,
     "cvta": _address,
     "dp4a": _dot,

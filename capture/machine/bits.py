@@ -146,6 +146,7 @@ def _insert(machine: Machine, instruction: Statement, function: Function) -> Ste
         if field.origin is not None or base.origin is not None:
             byte = mask.view("u1").reshape(machine.threads, -1)
             moved = shifted(field.origins, field.bits, first, machine.tape)
+            assert moved is not None
             origin = merged(np.where(byte == 0xFF, NONE, base.origins), np.where(byte == 0, NONE, moved))
         result.put(bits.astype(kind), origin, group)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from ...db.layout.algebra import Array
 from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, SHARED
-from .ptx import Both, Function, Statement
+from .ptx import Both, Function, Operand, Statement
 from .schedule import Machine
-from .values import ActiveThreads, unset
+from .values import ActiveThreads, Register, unset
 
 #: Comparisons; what ends in u is also true where a number is none (9.7.5).
 COMPARISONS: Mapping[str, Callable[[Array, Array], Any]] = {
@@ -43,31 +43,44 @@ _TESTS: Mapping[str, Callable[[Array], Array]] = {
 }
 
 
+def _comparison(
+    machine: Machine, words: Sequence[str], type_: str, operands: Sequence[Operand], function: Function
+) -> tuple[Callable[[], Array], Callable[[Array], Array], list[Register]]:
+    """What compares two numbers, and then combines what it is given with another predicate; and all that it reads.
+
+    The words are the comparison, and how it is combined.
+    """
+    name, *more = [word for word in words if word != "ftz"]
+    compare, combined = COMPARISONS.get(name) or COMPARISONS.get(name.removesuffix("u")), _COMBINED.get("".join(more))
+    if compare is None or (more and combined is None):
+        raise Unknown(f"no comparison is .{' .'.join(words)}")
+    sources = machine.registers_of(operands[:2], type_, function)
+    other, negated = machine.predicate(operands[2], function) if more else (None, False)
+
+    def true() -> Array:
+        a, b = (source.numbers(type_) for source in sources)
+        found = np.asarray(compare(a, b))
+        return found if name in COMPARISONS else found | np.isnan(a) | np.isnan(b)
+
+    def combine(found: Array) -> Array:
+        return combined(found, other.bits ^ negated) if combined and other is not None else found
+
+    return true, combine, [*sources, *([other] if other else [])]
+
+
 def _compare(machine: Machine, instruction: Statement, function: Function) -> Step:
     """setp: a comparison, with its opposite as a second result, and with another predicate."""
-    type_, words = instruction.type, [part for part in instruction.parts[1:] if part != "ftz"]
-    packed = type_.endswith("x2")
-    name = words[0]
-    unordered = name not in COMPARISONS
-    combined = next((_COMBINED[word] for word in words[1:] if word in _COMBINED), None)
-    compare = COMPARISONS.get(name) or COMPARISONS.get(name.removesuffix("u"))
-    if compare is None or {*words[1:]} - {*_COMBINED, type_}:
-        raise Unknown(f"{instruction.opcode} is not known")
-    target, left, right, *more = instruction.operands
+    *words, type_ = instruction.parts[1:]
+    target, *operands = instruction.operands
+    true, combine, sources = _comparison(machine, words, type_, operands, function)
     targets = [target.first, target.second] if isinstance(target, Both) else [target]
     results = machine.registers_of(targets, "pred", function)
-    sources = machine.registers_of((left, right), type_, function)
-    other, negated = machine.predicate(more[0], function) if more else (None, False)
 
     def step(group: ActiveThreads) -> None:
-        a, b = (source.numbers(type_) for source in sources)
-        true = compare(a, b)
-        if unordered:
-            true = true | np.isnan(a) | np.isnan(b)
+        found = true()
         # Of pairs, one result is of the lower and one of the upper; else the second is the opposite.
-        for result, found in zip(results, true.T if packed else (true, ~true), strict=False):
-            bits = combined(found, other.bits ^ negated) if combined and other is not None else found
-            result.put(np.asarray(bits), unset([*sources, *([other] if other else [])]), group)
+        for result, own in zip(results, found.T if type_.endswith("x2") else (found, ~found), strict=False):
+            result.put(combine(own), unset(sources), group)
 
     return step
 
@@ -75,56 +88,31 @@ def _compare(machine: Machine, instruction: Statement, function: Function) -> St
 def _set(machine: Machine, instruction: Statement, function: Function) -> Step:
     """set: a comparison whose result is a number: ones in all bits, or 1.0."""
     *words, to, type_ = instruction.parts[1:]
-    name, *more = [word for word in words if word != "ftz"]
-    compare, combined = COMPARISONS.get(name), _COMBINED.get(more[0] if more else "")
-    if compare is None or (more and combined is None):
-        raise Unknown(f"{instruction.opcode} is not known")
     result = machine.register(instruction.operands[0], to, function)
-    sources = machine.registers_of(instruction.operands[1:3], type_, function)
-    other, negated = machine.predicate(instruction.operands[3], function) if more else (None, False)
+    true, combine, _ = _comparison(machine, words, type_, instruction.operands[1:], function)
 
     def step(group: ActiveThreads) -> None:
-        true = np.asarray(compare(*(source.numbers(type_) for source in sources)))
-        if combined is not None and other is not None:
-            true = combined(true, other.bits ^ negated)
-        numbers = true.astype("f4") if to[0] in "fb" else -true.astype("i8")
-        result.put_numbers(to, numbers, None, group)
+        found = combine(true())
+        result.put_numbers(to, found.astype("f4") if to[0] in "fb" else -found.astype("i8"), None, group)
 
     return step
 
 
-def _select(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """selp: one of two by a predicate."""
-    type_ = instruction.type
-    known(instruction, "")
+def _choose(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """selp: one of two by a predicate; slct: the first of two where a number is not negative."""
+    *others, of = instruction.parts[1:]
+    type_ = others[-1] if others else of
+    known(instruction, f"{type_} ftz" if others else "")
     result, a, b = machine.registers_of(instruction.operands[:3], type_, function)
-    chosen, negated = machine.predicate(instruction.operands[3], function)
+    by = instruction.operands[3]
+    chosen, negated = (machine.register(by, of, function), False) if others else machine.predicate(by, function)
 
     def step(group: ActiveThreads) -> None:
-        first = chosen.bits ^ negated
-        _put_either(first, a, b, result, group)
-
-    return step
-
-
-def _put_either(first: Array, a: Any, b: Any, result: Any, group: ActiveThreads) -> None:
-    """Each thread's number of the first or of the second register, with its origin."""
-    origin = None
-    if a.origin is not None or b.origin is not None:
-        origin = np.where(first[:, None], a.origins, b.origins)
-    result.put(np.where(first, a.bits, b.bits), origin, group)
-
-
-def _by_sign(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """slct: the first of two where a number is not negative."""
-    type_, of = instruction.parts[-2:]
-    known(instruction, f"{type_} {of} ftz")
-    result, a, b = machine.registers_of(instruction.operands[:3], type_, function)
-    chosen = machine.register(instruction.operands[3], of, function)
-
-    def step(group: ActiveThreads) -> None:
-        first = chosen.numbers(of) >= 0
-        _put_either(first, a, b, result, group)
+        first = chosen.numbers(of) >= 0 if others else chosen.bits ^ negated
+        origin = None
+        if a.origin is not None or b.origin is not None:
+            origin = np.where(first[:, None], a.origins, b.origins)
+        result.put(np.where(first, a.bits, b.bits), origin, group)
 
     return step
 
@@ -151,8 +139,8 @@ _WINDOWS = {"shared": (SHARED, LOCAL), "local": (LOCAL, GLOBAL), "global": (GLOB
 MAKERS: Mapping[str, Maker] = {
     "setp": _compare,
     "set": _set,
-    "selp": _select,
-    "slct": _by_sign,
+    "selp": _choose,
+    "slct": _choose,
     "testp": _test,
     "isspacep": _is_in,
 }

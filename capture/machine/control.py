@@ -10,7 +10,6 @@ import numpy as np
 from ...db.layout.algebra import Array
 from ...db.text import counted
 from .launch import Maker, Step, Unknown
-from .memory import Memory
 from .ptx import Function, Name, Number, Operand, Statement, Variable, Vector
 from .schedule import Machine
 from .values import ActiveThreads, Register
@@ -144,47 +143,32 @@ def _call_by_name(
     return step
 
 
-class _Local(NamedTuple):
-    """A variable of each thread, which holds what is passed to a function or comes back from it."""
+class _Holder(NamedTuple):
+    """What holds a value that is passed to a function or comes back from it: bytes or bits, with their origins."""
 
-    memory: Memory
-    first: Array
-    size: int
-
-    def get(self) -> tuple[Array, Array | None]:
-        """Its bytes with their origins."""
-        return self.memory.load(self.first, self.size)
-
-    def put(self, data: Array, origin: Array | None, group: ActiveThreads) -> None:
-        """Write the bytes of the threads of a group."""
-        data = np.ascontiguousarray(data).view("u1").reshape(len(self.first), -1)
-        self.memory.store(self.first[group.mask], data[group.mask], None if origin is None else origin[group.mask])
+    get: Callable[[], tuple[Array, Array | None]]
+    put: Callable[[Array, Array | None, ActiveThreads], None]
 
 
-class _Passed(NamedTuple):
-    """A register, or a number, that is passed to a function or comes back from it."""
-
-    register: Register
-
-    def get(self) -> tuple[Array, Array | None]:
-        """Its bits with their origins."""
-        return self.register.bits, self.register.origin
-
-    def put(self, data: Array, origin: Array | None, group: ActiveThreads) -> None:
-        """Write the bits of the threads of a group."""
-        bits = np.ascontiguousarray(data).view(self.register.bits.dtype).reshape(-1)
-        self.register.put(bits, origin, group)
-
-
-def _holder(machine: Machine, operand: Operand, variable: Variable, owner: Function) -> _Local | _Passed:
-    """What holds an operand of a call, that is or becomes a parameter."""
+def _holder(machine: Machine, operand: Operand, variable: Variable, owner: Function) -> _Holder:
+    """What holds an operand of a call, that is or becomes a parameter: a variable of each thread, or a register."""
     if isinstance(operand, Name) and (place := machine.own.get((owner.name, operand.name))) is not None:
         local = machine.spaces.local
-        return _Local(local, np.arange(machine.threads) * local.size + place, variable.size)
+        first = np.arange(machine.threads) * local.size + place
+
+        def store(data: Array, origin: Array | None, group: ActiveThreads) -> None:
+            data = np.ascontiguousarray(data).view("u1").reshape(len(first), -1)
+            local.store(first[group.mask], data[group.mask], None if origin is None else origin[group.mask])
+
+        return _Holder(lambda: local.load(first, variable.size), store)
     register = machine.register(operand, variable.type, owner, loose=True)
     if max(register.width // 8, 1) != variable.size:
         raise Unknown(f"{variable.name} takes {variable.size} bytes, not {max(register.width // 8, 1)}")
-    return _Passed(register)
+
+    def put(data: Array, origin: Array | None, group: ActiveThreads) -> None:
+        register.put(np.ascontiguousarray(data).view(register.bits.dtype).reshape(-1), origin, group)
+
+    return _Holder(lambda: (register.bits, register.origin), put)
 
 
 MAKERS: Mapping[str, Maker] = {

@@ -70,7 +70,7 @@ class Judge(Labelling):
         """The labels of what a tensor instruction computes. Notes operands that do not hold what they must."""
         sides = {role: HeldOperand(self, event, role) for role in "AB"}
         a, b = sides["A"], sides["B"]
-        pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
+        pair = self.pairs.get((self.names[a.array], self.names[b.array])) if ANY not in (a.array, b.array) else None
         result = event.layouts["D"]
         count = len(event.warps) * len(result.row)
         array, index = np.full(count, ANY, np.int16), np.full((count, self.axes), ANY, np.int32)
@@ -132,7 +132,7 @@ class Judge(Labelling):
     def _follow_alone(self, side: HeldOperand, *, last: bool) -> HeldOperand:
         """Number what an operand holds by its array alone: the last index is the summed one, or all others are."""
         shape = self.shapes[side.array]
-        factor = Factor(self.name(side.array), tuple(f"axis {axis}" for axis in range(len(shape))))
+        factor = Factor(self.names[side.array], tuple(f"axis {axis}" for axis in range(len(shape))))
         self.extents = {**self.extents, **dict(zip(factor.indices, shape, strict=True))}
         side.follow(factor, Contraction(0, factor, factor, factor.indices[-1:] if last else factor.indices[:-1]))
         return side
@@ -184,7 +184,7 @@ class Judge(Labelling):
         """The operands of an execution, numbered by the product, or each by its array alone where it has none."""
         sides = {role: HeldOperand(self, event, role) for role in _roles(event) if role in "ABCD"}
         a, b = sides["A"], sides["B"]
-        pair = self.pairs.get((self.name(a.array), self.name(b.array))) if ANY not in (a.array, b.array) else None
+        pair = self.pairs.get((self.names[a.array], self.names[b.array])) if ANY not in (a.array, b.array) else None
         if pair is not None:
             a.follow(pair.left, pair)
             b.follow(pair.right, pair)

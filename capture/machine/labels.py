@@ -141,15 +141,11 @@ class Labelling:
         alike = (left.array == right.array)[:, None]
         return Labels(array, np.where(alike, agreed, index))
 
-    def name(self, number: int) -> str:
-        """The name of an array."""
-        return self.names[number]
-
     def element(self, number: int, index: Sequence[int]) -> str:
         """An element in words."""
         shape = self.shapes[number]
         places = "".join("[.]" if value == ANY else f"[{value}]" for value in list(index)[: len(shape)])
-        return f"{self.name(number)}{places}"
+        return f"{self.names[number]}{places}"
 
     def like(self, name: str) -> list[str]:
         """An array and those that it was made of alone, whose elements it has."""

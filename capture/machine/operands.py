@@ -97,7 +97,7 @@ class HeldOperand:
         """Number what C or D holds by the free indices of A and B, where they are those of its array."""
         step = self.judge.steps[pair.step]
         factors = [factor for term in step.terms for factor in term.factors]
-        name = self.judge.name(self.array)
+        name = self.judge.names[self.array]
         factor = next((each for each in factors if each.name == name), step.left)
         names = [pair.free(pair.left), pair.free(pair.right)]
         if self.judge.origin(factor.name) != self.array or {*factor.indices} != {*names[0], *names[1]}:

@@ -97,18 +97,10 @@ class Threads:
         lane = self.number % WARP
         found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP, "WARP_SZ": WARP}
         found |= {"%lanemask_eq": 1 << lane, "%lanemask_lt": (1 << lane) - 1, "%lanemask_le": (2 << lane) - 1}
-        found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%smid": 0, "%nsmid": 1, "%gridid": 0}
-        found |= {
-            "%dynamic_smem_size": launch.shared,
-            "%total_smem_size": launch.shared,
-            "%cluster_ctarank": rank,
-            "%cluster_nctarank": self.cluster,
-        }
-        return (
-            found
-            | {"%clock": 0, "%clock64": 0, "%globaltimer": 0, "%clock_hi": 0}
-            | {"%is_explicit_cluster": int(self.cluster > 1)}
-        )
+        found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%nsmid": 1}
+        found |= dict.fromkeys(("%dynamic_smem_size", "%total_smem_size"), launch.shared)
+        found |= {"%cluster_ctarank": rank, "%cluster_nctarank": self.cluster, "%is_explicit_cluster": self.cluster > 1}
+        return found | dict.fromkeys(("%smid", "%gridid", "%clock", "%clock64", "%clock_hi", "%globaltimer"), 0)
 
     def _spaces(self, module: Module, functions: Sequence[Function], globe: Memory) -> Spaces:
         """Allocate the variables of shared and local memory, and write the parameters of the entry."""

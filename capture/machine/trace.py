@@ -126,9 +126,12 @@ def trace(
         if log.stopped:
             break
         _say(progress, 0, prod(grid), first + len(blocks))
-    after = {argument.name: _bytes(globe, argument, places) for argument in arrays}
+    lies = {
+        argument.name: slice(start := places[argument.name].address - GLOBAL, start + argument.size)
+        for argument in arrays
+    }
     output = by_name[steps[-1].left.name] if steps else None
-    left = {each.name: _origins(each, after[each.name][1]) for each in ([output] if output else arrays)}
+    left = {each.name: _origins(each, globe.origin[lies[each.name]]) for each in ([output] if output else arrays)}
     # Without a product the array that most sums are stored in.
     name = max(left, key=lambda name: int((left[name] >= tape.starts[0]).sum()), default="")
     judge = Judge(tape, arrays, steps, extents, chosen, Stored(name, left[name]) if name else None)
@@ -140,7 +143,7 @@ def trace(
             each for each, before in zip(given, arguments, strict=True) if before.array is None or each is output
         ]:
             if each.name in left:
-                at = places[each.name].address - GLOBAL + np.arange(prod(each.shape)) * each.bits // 8
+                at = lies[each.name].start + np.arange(prod(each.shape)) * each.bits // 8
                 made[each.name], found = unwritten.left(
                     judge, each.name, left[each.name], history.globe.writer[at], machine
                 )
@@ -152,8 +155,8 @@ def trace(
         numbers = {each.name: each.numbers.reshape(each.shape) for each in arrays if each.array is not None}
         with np.errstate(invalid="ignore"):
             expected = product.evaluate(steps, numbers, chosen)
-        findings += _output(judge, output, after[output.name][0], steps, expected, made[output.name])
-    values = {argument.name: argument.decode(data) for argument in arrays for data, _ in [after[argument.name]]}
+        findings += _output(judge, output, globe.data[lies[output.name]], steps, expected, made[output.name])
+    values = {argument.name: argument.decode(globe.data[lies[argument.name]]) for argument in arrays}
     conflicts = tuple(
         f"{name} of {place} has {degree}-way conflicts" for (name, place), degree in log.conflicts.items() if degree > 1
     )
@@ -273,12 +276,6 @@ def compiled(kernel: Any, *, files: bool = True) -> Compiled:
         raise LanemapError(f"cannot read {kernel}: {reason}: name a file of PTX") from None
 
 
-def _bytes(globe: Memory, argument: Argument, places: Mapping[str, Allocated]) -> tuple[Array, Array]:
-    start = places[argument.name].address - GLOBAL
-    at = slice(start, start + argument.size)
-    return globe.data[at], globe.origin[at]
-
-
 def _faults(log: Log) -> list[Diagnostic]:
     found = []
     for fault, count in log.faults.values():
@@ -324,7 +321,8 @@ def _output(
     values = argument.decode(data).astype("f8")
     wanted = expected[name]
     off = _tolerance(judge, steps)
-    wrong = ~np.isclose(values, wanted, rtol=off, atol=off * _largest(wanted), equal_nan=True)
+    largest = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0)) / 4
+    wrong = ~np.isclose(values, wanted, rtol=off, atol=off * largest, equal_nan=True)
     wrong &= ~(unset | unwritten).reshape(wrong.shape)
     if wrong.any():
         found.append(_wrong(judge, number, wrong, ids, values, wanted))
@@ -342,21 +340,16 @@ def _tolerance(judge: Judge, steps: Sequence[product.Formula]) -> float:
     return float(2.0 ** -min(least, 10 if inexact else 52)) * (4 if inexact else 1)
 
 
-def _largest(values: Array) -> float:
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max(initial=0.0)) / 4
-
-
 def _wrong(judge: Judge, number: int, wrong: Array, ids: Array, values: Array, wanted: Array) -> Diagnostic:
     """Which elements are wrong, and why the first of them is."""
     flat = np.flatnonzero(wrong)
     labels = judge.labels(ids[flat])
     place = np.stack(np.unravel_index(flat, wrong.shape), axis=-1)
     rank = place.shape[1]
-    target = judge.origin(judge.name(number))
+    target = judge.origin(judge.names[number])
     known = (labels.array == target) & (labels.place[:, :rank] != ANY).all(axis=-1)
     elsewhere = known & (labels.place[:, :rank] != place).any(axis=-1)
-    words = f"{judge.name(number)}: {len(flat)} of {wrong.size} elements are wrong"
+    words = f"{judge.names[number]}: {len(flat)} of {wrong.size} elements are wrong"
     details, at, kind, operand = list[str](), 0, "sum", None
     first = int(np.argmax(elsewhere))
     other, origin = labels.place[first], int(ids[flat[first]])
