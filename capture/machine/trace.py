@@ -126,10 +126,8 @@ def trace(
         if log.stopped:
             break
         _say(progress, 0, prod(grid), first + len(blocks))
-    lies = {
-        argument.name: slice(start := places[argument.name].address - GLOBAL, start + argument.size)
-        for argument in arrays
-    }
+    begins = {name: place.address - GLOBAL for name, place in places.items()}
+    lies = {each.name: slice(begins[each.name], begins[each.name] + each.size) for each in arrays}
     output = by_name[steps[-1].left.name] if steps else None
     left = {each.name: _origins(each, globe.origin[lies[each.name]]) for each in ([output] if output else arrays)}
     # Without a product the array that most sums are stored in.
@@ -143,7 +141,7 @@ def trace(
             each for each, before in zip(given, arguments, strict=True) if before.array is None or each is output
         ]:
             if each.name in left:
-                at = lies[each.name].start + np.arange(prod(each.shape)) * each.bits // 8
+                at = begins[each.name] + np.arange(prod(each.shape)) * each.bits // 8
                 made[each.name], found = unwritten.left(
                     judge, each.name, left[each.name], history.globe.writer[at], machine
                 )

@@ -235,7 +235,7 @@ def test_a_product_between_others_is_stored_nowhere(nvcc):
     found = run(nvcc("attention"), test_corpus.ATTENTION, test_corpus.STEPS, block=128)
     by_array = {}
     for number in range(1, len(found.judge.executions) + 1):
-        name = found.judge.name(found.judge.labels(found.judge.executions[number - 1].held["B"]).array.max())
+        name = found.judge.names[found.judge.labels(found.judge.executions[number - 1].held["B"]).array.max()]
         by_array.setdefault(name, []).append(number)
     for number in by_array["V"]:
         assert found.operand("D", number).same_layout(found.judge.must("D", number))
