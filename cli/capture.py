@@ -139,7 +139,6 @@ def _write_results(source: Source, summary: Sequence[str], form: Format, *, ever
 def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:
     """What was captured, how it compares with the shipped run of the same architecture, and where it is stored."""
     from ..db.compare import crosscheck
-    from ..db.compare.verdict import Verdict
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
     status = Counter(result["status"] for result in source.provenance["instructions"])
@@ -152,8 +151,7 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
         yield f"no run of {device['target']} ships with Lanemap to compare it with"
     elif any(fragment.key in {other.key for other in shipped.fragments} for fragment in source.fragments):
         results = crosscheck.diff([source], [shipped]).comparisons[0].results
-        counts = Counter(result.verdict for result in results)
-        del counts[Verdict.RIGHT_ONLY]
-        verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+        counts = Counter(result.verdict for result in results if result.left)
+        verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
         yield f"compared with {shipped.name}, which ships: {verdicts}".replace("left only", "only here")
     yield f"stored as {source.name} in {stored}"

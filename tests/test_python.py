@@ -478,7 +478,7 @@ BELOW = {
         *("db.render.blocks", "db.render.facts", "db.render.formulas", "db.render.notation", "db.render.report"),
         *("db.render.terminal", "db.render.picture.formats", "db.render.picture.grid", "db.render.picture.runs"),
     },
-    "what a capture came to, and how it compares": {"capture.recording", "db.compare.crosscheck", "db.compare.verdict"},
+    "what a capture came to, and how it compares": {"capture.recording", "db.compare.crosscheck"},
     "files that appear whole, and tables in them": {"db.store.files", "db.store.export"},
     "processes and signals": {"capture.processes", "db.interruption"},
 }
