@@ -82,7 +82,7 @@ class Check(Tabular):
     def __repr__(self) -> str:
         return brief(self.report(), "report() is all of it, frame() has it as rows")
 
-    @cached_property
+    @property
     def pairs(self) -> list[tuple[Comparison, Result]]:
         """The results of all comparisons, each with its comparison."""
         return [(comparison, result) for comparison in self.comparisons for result in comparison.results]
@@ -90,7 +90,7 @@ class Check(Tabular):
     @cached_property
     def results(self) -> list[Result]:
         """The results of all comparisons."""
-        return [result for _, result in self.pairs]
+        return [result for comparison in self.comparisons for result in comparison.results]
 
     @property
     def compared(self) -> int:

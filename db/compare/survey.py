@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
 from itertools import chain
@@ -96,6 +96,8 @@ class Survey:
     best: Mapping[Key, Fragment]
     documents: Collection[str]
     check: crosscheck.Check | None
+    _begun: dict[tuple[object, ...], bool] = field(default_factory=dict, init=False)
+    _said: dict[Product, dict[Key, dict[str, Said]]] = field(default_factory=dict, init=False)
 
     def shown(self, key: Key, source: str | None = None) -> Fragment:
         """The fragment that look-ups show: that of a source, or by default the best evidence."""
@@ -175,10 +177,6 @@ class Survey:
         return bool(distinct) and all(map(self._begun.__getitem__, distinct))
 
     @cached_property
-    def _begun(self) -> dict[tuple[object, ...], bool]:
-        return {}
-
-    @cached_property
     def products(self) -> Mapping[Product, Sequence[Key]]:
         """The operands of each product, A first."""
         keys: dict[Product, dict[Key, None]] = {}
@@ -219,10 +217,6 @@ class Survey:
             self._said[product] = verdicts(shown, filter(None, there))
         return self._said[product]
 
-    @cached_property
-    def _said(self) -> dict[Product, dict[Key, dict[str, Said]]]:
-        return {}
-
     def named(self, query: Query) -> Iterator[Key | Product]:
         """What a query names: fragments where it says a role, else instructions; the dense ones first."""
         keys = query.matching(self.fragments)
@@ -252,12 +246,10 @@ class Survey:
         asked = {*_WORDS.findall(text.lower())}
         meant = {word: {*types_named(word)} for word in asked}
         scaled = {product[:3] for product, keys in self.products.items() if any(key.role == "SFA" for key in keys)}
-        wanted, vendors = asked & _every_target(), asked & VENDORS.keys()
+        made = asked & (_every_target() | VENDORS.keys())
         for names, name in self._called.items() if asked else ():
-            others = asked - wanted - vendors
-            held = all(word in name or not meant[word].isdisjoint(name.split()) for word in others)
-            held = held and wanted <= {*_targets().get(tuple(names[:4]), ())}
-            held = held and vendors <= {instruction(names[0]).vendor.name}
+            held = all(word in name or not meant[word].isdisjoint(name.split()) for word in asked - made)
+            held = held and made <= {*_targets().get(tuple(names[:4]), ()), instruction(names[0]).vendor.name}
             if held and (names[:3] in scaled or not any(map(has_scales, asked))):
                 yield names
 
