@@ -56,7 +56,7 @@ from .db.isa import arguments
 from .db.isa.arguments import bit_word, expect_names, one_or_several, text, whole, word
 from .db.isa.forms import select as forms
 from .db.isa.instructions import Key
-from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Query, Tiles, Which
+from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Only, Query, Tiles, Which
 from .db.isa.tiling import Tiling
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
 from .db.layout.tile import tiled
@@ -122,6 +122,7 @@ __all__ = [
         "Location",
         "Metadata",
         "NoRowsError",
+        "Only",
     ),
     *(
         "Picture",
@@ -399,12 +400,8 @@ class Database:
         left: str | PathLike[str] | Source,
         right: str | PathLike[str] | Source | None = None,
         *,
-        shape: str | None = None,
         type: str | Sequence[str] | None = None,
-        role: str | None = None,
-        instruction: str | None = None,
-        vendor: str | None = None,
-        **tiles: Unpack[Tiles],
+        **only: Unpack[Only],
     ) -> Check:
         """Compare two sources fragment by fragment, or one with the best evidence there is of each of its fragments.
 
@@ -422,9 +419,10 @@ class Database:
         from .db.compare import crosscheck
         from .db.render import report
 
-        expect_names(tiles, Tiles.__annotations__)
-        types = one_or_several(type) or [None]
-        queries = [Query(shape, type_, role, instruction, vendor=vendor) for type_ in types]
+        expect_names(only, Only.__annotations__)
+        which: dict[str, Any] = {**only}
+        tiles: Any = {name: which.pop(name) for name in Tiles.__annotations__ if name in which}
+        queries = [Query(type=type_, **which) for type_ in one_or_several(type) or [None]]
         best = right is None or (isinstance(right, str) and right.lower() == DEFAULT_SOURCE)
         with self.reader.snapshot():
             lefts = self._side(left)
@@ -583,17 +581,16 @@ class Database:
         from .db.flow.through import matrix_move
 
         expect_names(tiles, Tiles.__annotations__)
-        which: Which = {"vendor": vendor} if vendor is not None else {}
         if through is not None:
             no = {"relabel": relabel, "major": major, "count": count != 1, "pitch": pitch, "swizzle": swizzle, **tiles}
             if others := [name for name, given in no.items() if given]:
                 raise LanemapError(f"{others[0]} is not for a chain through shared memory: leave it out", others[0])
-            start, goal = (_query(named or Query(), **which) for named in (first, second))
+            start, goal = (_query(named or Query(), vendor=vendor) for named in (first, second))
             if not (start.title and goal.title):
                 raise LanemapError("name two operands, as in m64n64k16 f32 D m64n64k16 f16 A 128B.K")
             return self._through(start, goal, word("through", through) or "", transpose)
-        start = _query(first, **which).of_registers()
-        goal = Query(**which) if second is None else _query(second, **which).of_registers()
+        start = _query(first, vendor=vendor).of_registers()
+        goal = Query(vendor=vendor) if second is None else _query(second, vendor=vendor).of_registers()
         alone = goal.shape is None
         if not alone and (moved := matrix_move(start, goal)):
             if transpose or relabel:
@@ -1300,7 +1297,8 @@ def _parsed(operand: Query | str, **which: Unpack[Which]) -> Query:
         return Query.parse(operand, **which)
     if not isinstance(operand, Query):
         raise LanemapError(f"{operand!r} names no operand: write it like 'm16n8k16 f32 D'")
-    return replace(operand, **which)
+    more: dict[str, Any] = {name: value for name, value in which.items() if value is not None}
+    return replace(operand, **more)
 
 
 def _extents(name: str, given: Any) -> tuple[int, int, int]:

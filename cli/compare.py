@@ -1,8 +1,8 @@
 """What sources say of each other: ``lanemap check``, ``diff`` and ``report``."""
 
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
-from .. import Tiles
+from .. import Only
 from .app import DISAGREES, OK, app, open_database, opened, write, write_report
 from .options import ReportFormat, argument, source_names
 
@@ -37,17 +37,13 @@ def check(
 def diff(
     left: Annotated[str, argument("LEFT", "A source, a library, or a file.", source_names)],
     right: Annotated[str | None, argument("RIGHT", f"The other one. Default: {_BEST}.", source_names)] = None,
-    instruction: str | None = None,
-    shape: str | None = None,
     type: list[str] | None = None,
-    role: str | None = None,
-    vendor: str | None = None,
     format: ReportFormat = ReportFormat.TABLE,
     output: str = "-",
     everything: bool = False,
     allow_unjudged: bool = False,
     db: str | None = None,
-    **tiles: Unpack[Tiles],
+    **only: Unpack[Only],
 ) -> int:
     """Compare a source with another, or with the best evidence.
 
@@ -58,8 +54,7 @@ def diff(
     warps. Exit code 0 means that all of the left side agrees, 1 that something is different or cannot be judged.
     """
     with open_database(db) as database, opened(output, filter(None, (left, right))) as file:
-        only: Any = {"shape": shape, "type": type, "role": role, "instruction": instruction, "vendor": vendor}
-        comparison = database.diff(left, right, **only, **tiles)
+        comparison = database.diff(left, right, type=type, **only)
         write_report(comparison, format, file, everything=everything)
     return DISAGREES if comparison.unexplained or (comparison.exit_code and not allow_unjudged) else OK
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, Fragments, Place, Rows, Tiles, Which
+from ... import DEFAULT_SOURCE, Fragments, Only, Place, Rows, Tiles, Which
 from ... import Query as OperandQuery
 from ..app import encoded
 from ..export import FileFormat
@@ -292,28 +292,20 @@ async def check(
 
 
 @explained
-async def only(
-    shape: str | None = None,
-    type: str | None = None,
-    role: str | None = None,
-    instruction: str | None = None,
-    vendor: str | None = None,
-    **tiles: Unpack[Tiles],
-) -> dict[str, Any]:
+async def compared(type: str | None = None, **only: Unpack[Only]) -> dict[str, Any]:
     """The operands to compare, and the tile that the left side claims."""
     # A form also sends the fields that are empty.
-    asked = {"shape": shape, "type": type, "role": role, "instruction": instruction, "vendor": vendor, **tiles}
-    return {name: value or None for name, value in asked.items()}
+    return {name: value or None for name, value in {"type": type, **only}.items()}
 
 
-Only = Annotated[dict[str, Any], Depends(only)]
+Compared = Annotated[dict[str, Any], Depends(compared)]
 
 
 @router.get("/diff", responses=in_formats(REPORT))
 async def diff(
     working: Working,
     form: ReportFormat,
-    only: Only,
+    only: Compared,
     left: Annotated[str, Query(description="A source.")],
     right: Annotated[str, Query(description="The other one, or best: the best evidence of each.")] = DEFAULT_SOURCE,
 ) -> Response:
@@ -328,7 +320,7 @@ _BODY = {"requestBody": {"required": True, "content": {"application/octet-stream
 async def diff_file(
     working: Working,
     form: ReportFormat,
-    only: Only,
+    only: Compared,
     against: Annotated[str, Query(description="A source, or best: the best evidence of each.")] = DEFAULT_SOURCE,
 ) -> Response:
     """A file compared with a source: a capture, or a CSV, Parquet or Arrow table, as the body. It is not kept."""

@@ -105,17 +105,17 @@ def _page_of(commands: str, links: Links) -> str | None:
     """The address at which a page answers what the first of some commands asks, if there is one."""
     _, command, *words = shlex.split(commands.partition("\n")[0].removeprefix("$ ").partition(" | ")[0])
     named = [*takewhile(lambda word: not word.startswith(("-", "2>")), words)]
-    options = {*words[len(named) :]} - {"2>/dev/null", "2>&1"}
+    options = [word for word in words[len(named) :] if not word.startswith("2>")]
     if command == "sql":
         return links("sql", query=named[0])
-    if command in ("find", "show") and options.isdisjoint(("--tile", "--terms")):
+    if command in ("find", "show") and {*options}.isdisjoint(("--tile", "--terms")):
         return links("search", q=" ".join(named))
-    if command == "chain" and options <= {"--relabel"}:
+    if command == "chain" and {*options} <= {"--relabel"}:
         first, second = (*map(" ".join, Query.split(named)), None)[:2]
         return links("chain", first=first, second=second, relabel="true" if options else None)
     if command == "descriptor":
-        option, text = r"--(\w+) (\S+)", " ".join(words)
-        return links("descriptor", operand=" ".join(re.sub(option, "", text).split()), **dict(re.findall(option, text)))
+        given = zip(options[::2], options[1::2], strict=True)
+        return links("descriptor", operand=" ".join(named), **{name.removeprefix("--"): text for name, text in given})
     return None
 
 

@@ -14,7 +14,7 @@ from starlette.routing import Match, Route
 from ... import DEFAULT_SOURCE, Survey
 from ...db.text import shortened
 from . import guide, views, work
-from .api import Only
+from .api import Compared
 from .api import router as api
 from .links import Links, Page, look_up, meant, narrowed, near, page, page_of, suggested
 from .render import layouts_css, render, server_links
@@ -159,7 +159,7 @@ async def run_kernel(at: views.At, request: Request) -> Response:
 
 
 @router.post("/compare")
-async def compare_file(working: Working, only: Only, against: str = DEFAULT_SOURCE) -> Response:
+async def compare_file(working: Working, only: Compared, against: str = DEFAULT_SOURCE) -> Response:
     """The report on a file, which is the body, as a part of a page. The file is not kept."""
     async with working.received() as file:
         return Response(await working(work.diff_file, "page", file, against, only), media_type="text/html")

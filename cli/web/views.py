@@ -38,9 +38,10 @@ from ...db.render import formulas, notation, report
 from ...db.render.facts import selector
 from ...db.rows import report as written
 from ...db.text import but_for_n, grouped, printable
+from ..flow import Along
 from ..options import Format
 from . import guide, work
-from .api import Only
+from .api import Compared
 from .links import Links
 from .render import CHOSEN, alike, matrix, product, register_file, server_links
 from .work import Opened, Surveyed, remembered
@@ -319,7 +320,7 @@ def _notations(fragment: Fragment) -> list[dict[str, Any]]:
 def _reductions(fragment: Fragment) -> list[str]:
     """How lanes reduce its rows and its columns, where they hold it; its name and source are on the page already."""
     texts = []
-    for along in () if fragment.tile else ("row", "col"):
+    for along in () if fragment.tile else Along:
         with suppress(LanemapError):
             found = fragment.reduced(along)
             texts.append(written([f"each {found.word}: {found.verdict}", *found.details()]))
@@ -376,7 +377,7 @@ def check(at: At) -> Facts:
     return {"title": "Check", "report": Markup(made)}  # noqa: S704 - escaped where it was made
 
 
-async def compare(at: At, only: Only, left: str | None = None, right: str | None = None) -> Facts:
+async def compare(at: At, only: Compared, left: str | None = None, right: str | None = None) -> Facts:
     """A source, or a dropped file, and another source or the best evidence."""
     report, refused = "", ""
     right = right or DEFAULT_SOURCE
@@ -416,23 +417,17 @@ async def chains(
     With a ``tile`` of many instructions both are of that.
     """
     first, second = (first, second) if first.strip() else (second, "")
-    described: dict[str, Any] = {"tile": tile, "warps": warps, "order": order, "contiguous": contiguous}
+    tiles: Tiles = {"tile": tile, "warps": warps, "order": order, "contiguous": contiguous}
+    asked: Facts = {"second": second.strip(), "major": major, "through": through, "vendor": vendor, **tiles}
     # A form also sends the fields that are empty.
-    described = {name: value or None for name, value in described.items()}
-    asked = {"first": first, "second": second, "transpose": transpose, "relabel": relabel}
-    asked |= {"major": major, "through": through, "vendor": vendor}
+    asked = {name: value or None for name, value in asked.items()}
+    described = {name: asked[name] for name in tiles}
+    asked |= {"first": first, "transpose": transpose, "relabel": relabel}
     facts: Facts = {"title": "Chain", "verdict": "", "refused": "", "described": described, **asked}
     if not first.strip():
         return facts
-    asked |= {
-        "second": second.strip() or None,
-        "major": major or None,
-        "through": through or None,
-        "vendor": vendor or None,
-        **described,
-    }
     try:
-        verdict, text, ends, renumbered, code, lacking, tiles = await at.work(work.shown, **asked)
+        verdict, text, ends, renumbered, code, lacking, drawn = await at.work(work.shown, **asked)
     except LanemapError as error:
         return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
@@ -444,7 +439,7 @@ async def chains(
         end = at.survey.shown(key, source)
         pictures.append((key, await run_sync(_pictured, end.tiled(**described) if tiled else end, axis)))
     shown = {"verdict": verdict, "text": text, "pictures": pictures, "code": code, "lacking": lacking}
-    return facts | shown | {"order": renumbered, "tiles": tiles, "parameters": asked}
+    return facts | shown | {"order": renumbered, "tiles": drawn, "parameters": asked}
 
 
 async def descriptor(at: At, operand: str = "", tile: str = "", decode: str = "") -> Facts:

@@ -47,7 +47,7 @@ from ...capture import recording
 from ...db.render import report
 from ..app import encoded
 from ..options import ChainFormat, Format, ReportFormat
-from .heap import trim_heap
+from .heap import settle_heap
 from .render import between, tile
 
 if TYPE_CHECKING:
@@ -407,7 +407,7 @@ class State:
             # An answer may be newer than these changes: then the next request computes it again.
             if ask not in self._known or self._known[ask][0] != changes:
                 self._known[ask] = changes, await run_sync(ask, self.database)
-                await run_sync(trim_heap)  # of what was known before
+                await run_sync(settle_heap)  # of what was known before
             answer: T = self._known[ask][1]
             return answer
 

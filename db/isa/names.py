@@ -68,6 +68,15 @@ class Which(Tiles, total=False):
     vendor: str | None
 
 
+class Only(Tiles, total=False):
+    """Which operands are compared, and the tile of many instructions that one side claims; see ``Which``."""
+
+    shape: str | None
+    role: str | None
+    instruction: str | None
+    vendor: str | None
+
+
 @dataclass(frozen=True)
 class Query:
     """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any.

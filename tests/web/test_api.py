@@ -82,7 +82,8 @@ def test_parameters_are_the_arguments_of_database(client):
         if name in ("captures", "export", "trace"):
             continue
         known = set(inspect.signature(getattr(lanemap.Database, name)).parameters)
-        for word, kind in {"which": lanemap.Which, "where": lanemap.Where, "tiles": lanemap.Tiles}.items():
+        spread = {"which": lanemap.Which, "where": lanemap.Where, "tiles": lanemap.Tiles, "only": lanemap.Only}
+        for word, kind in spread.items():
             known = known - {word} | set(kind.__annotations__) if word in known else known
         if name == "reduce":  # whose operand is one query
             known = known - {"operand"} | set(inspect.signature(Query).parameters)

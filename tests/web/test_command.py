@@ -351,7 +351,7 @@ def test_the_threads_of_a_server_share_a_heap(shared):
 
 _FREE = """
 import ctypes
-from lanemap.cli.web.heap import share_heap, trim_heap
+from lanemap.cli.web.heap import share_heap, settle_heap
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 
@@ -371,7 +371,7 @@ before = pages()
 libc.free(large)
 freed = pages()
 [*map(libc.free, small)]
-trim_heap()
+settle_heap()
 print(before - freed >= 2000, before - pages() >= 9000)
 """
 

@@ -46,6 +46,18 @@ def test_the_survey_of_an_earlier_state_is_not_kept(changing):
     assert first() is None
 
 
+def test_what_is_known_is_looked_through_for_garbage_once(changing):
+    """And not while somebody waits for a page. What is of an earlier state is looked through again."""
+    database, change = changing
+    of = State(database)
+    for name in ("first", "second"):
+        change(name)
+        known = asyncio.run(of.survey())
+        assert gc.get_freeze_count() > len(known.fragments)
+        assert not [each for each in gc.get_objects() if isinstance(each, lanemap.Survey)]
+    gc.unfreeze()
+
+
 def test_an_operand_for_a_request_of_an_earlier_state_is_not_kept(changing):
     database, change = changing
     of, query = State(database), lanemap.Query("m16n8k16", "f16", "A", source="ours")
