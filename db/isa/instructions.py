@@ -503,7 +503,6 @@ def tile(key: Key) -> Tile | None:
     return Tile(*named, element_bits(key.instruction, key.shape, key.type), mn, k)
 
 
-@lru_cache(1 << 14)
 def box(key: Key) -> BoundingBox | None:
     """The box that a tensor map writes to shared memory; None of any other operand."""
     mode = key.qualifiers or ""

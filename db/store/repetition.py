@@ -32,31 +32,33 @@ class Extent(NamedTuple):
         """The elements of a table that are stored."""
         return chosen(table, (table["reg"] < self.registers) & (table["col"] < self.cols))
 
-    def part(self, table: Any) -> "Extent | None":
+    def part(self, table: Any, whole: "Extent") -> "Extent | None":
         """That of a table which is a part of the one that has this extent; None if it ends within a repetition."""
-        whole = _whole(table)
         if whole.registers <= self.registers and whole.cols <= self.cols:
             return whole
         times = whole.cols // self.width
         return self._replace(times=times) if len(table) == times * len(self.within(table)) else None
 
 
-def extents(tables: Mapping[str, Any], shared: Mapping[str, str]) -> dict[str, Extent]:
-    """The extent of each table, by digest. ``shared`` has the digest of the larger one of those that are a part."""
+def extents(tables: Mapping[str, Any], shared: Mapping[str, str], wholes: Mapping[str, Extent]) -> dict[str, Extent]:
+    """The extent of each table, by digest. ``shared`` has the digest of the larger one of those that are a part.
+
+    ``wholes`` are the extents of all that they have, see ``whole``.
+    """
     parts = defaultdict[str, list[str]](list)
     for digest, lender in shared.items():
         parts[lender].append(digest)
     found: dict[str, Extent] = {}
     for lender in tables.keys() - shared.keys():
-        for extent in (_period(tables[lender]), _whole(tables[lender])):
-            of_parts = {digest: extent.part(tables[digest]) for digest in parts[lender]}
+        for extent in (_period(tables[lender], wholes[lender]), wholes[lender]):
+            of_parts = {digest: extent.part(tables[digest], wholes[digest]) for digest in parts[lender]}
             if all(of_parts.values()):
                 break
         found |= {lender: extent} | {digest: of for digest, of in of_parts.items() if of}
     return found
 
 
-def lenders(tables: Mapping[str, Any], families: Mapping[str, str]) -> dict[str, str]:
+def lenders(tables: Mapping[str, Any], families: Mapping[str, str], wholes: Mapping[str, Extent]) -> dict[str, str]:
     """For each table that is the part of a larger one in its registers and columns, the digest of that, by digest.
 
     That of a member of a family, which ``families`` has by its digest, is looked for in the family first.
@@ -64,9 +66,8 @@ def lenders(tables: Mapping[str, Any], families: Mapping[str, str]) -> dict[str,
     largest = defaultdict[bytes, list[str]](list)
     shared: dict[str, str] = {}
     for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
-        extent = _whole(table)
 
-        def holds(larger: str, part: Any = table, extent: Extent = extent) -> bool:
+        def holds(larger: str, part: Any = table, extent: Extent = wholes[digest]) -> bool:
             held = extent.within(tables[larger])
             return len(held) == len(part) and held.tobytes() == part.tobytes()
 
@@ -86,16 +87,17 @@ def lenders(tables: Mapping[str, Any], families: Mapping[str, str]) -> dict[str,
     return shared
 
 
-def _whole(table: Any) -> Extent:
+def whole(table: Any) -> Extent:
+    """The extent of all that a table has."""
     registers, cols = (int(table[name].max(initial=-1)) + 1 for name in ("reg", "col"))
     least = int(table["col"].min(initial=0))
     width = 1 << max(cols - 1, -least).bit_length()  # a power of two, so that there are few repetitions
     return Extent(registers, cols, 1, -width if least < 0 else width)
 
 
-def _period(table: Any) -> Extent:
+def _period(table: Any, whole: Extent) -> Extent:
     """The smallest extent of which the table is a repetition."""
-    registers, cols, *_ = whole = _whole(table)
+    registers, cols, *_ = whole
     if len(table) < _FEWEST:
         return whole
     for times in range(min(_MOST, cols), 1, -1):

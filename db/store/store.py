@@ -29,7 +29,7 @@ from . import schema
 from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import MIGRATED, SCHEMA_VERSION, Location
-from .repetition import Extent, extents, lenders
+from .repetition import Extent, extents, lenders, whole
 from .schema import LAYOUT, NAMED, element, finding, mapping, member, meta, metadata
 
 Progress = Callable[[Source], object]
@@ -224,15 +224,16 @@ def _tables(connection: sa.Connection) -> list[str]:
 def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progress | None) -> None:
     checked: dict[Hashable, list[str]] = {}
     first = connection.scalar(sa.select(mapping.c.id).limit(1)) is None
-    if first:  # an index is made faster of all rows than row by row
-        schema.element_cell.drop(connection)
+    late = [*element.indexes, *member.indexes, *schema.fragment.indexes] if first else []
+    for index in late:  # which is made faster of all rows than row by row
+        index.drop(connection)
     for source in sources:
         check_names(source)
         if progress:
             progress(source)
         _replace(connection, source, checked)
-    if first:
-        schema.element_cell.create(connection)
+    for index in late:
+        index.create(connection)
     _finish(connection)
     # Without statistics the planner does not use the index to look up a cell.
     connection.exec_driver_sql("ANALYZE")
@@ -287,7 +288,9 @@ def _finish(connection: sa.Connection) -> None:
     numbers = (columns.mapping_id, member.c.mapping_id)
     named = [sa.select(number).where(number.is_not(None)) for number in numbers]
     lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(sa.union(*named)), mapping.c.rows_of.is_not(None))
-    connection.execute(sa.delete(mapping).where(mapping.c.id.not_in(sa.union(*named, lent))))
+    unused = mapping.c.id.not_in(sa.union(*named, lent))
+    connection.execute(sa.delete(element).where(element.c.mapping_id.in_(sa.select(mapping.c.id).where(unused))))
+    connection.execute(sa.delete(mapping).where(unused))
     used = sa.select(columns.citation_id)
     connection.execute(sa.delete(schema.citation).where(schema.citation.c.id.not_in(used)))
     connection.execute(sa.delete(schema.instruction).where(schema.instruction.c.name.not_in(list(INSTRUCTIONS))))
@@ -369,8 +372,9 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
         tables |= {part.digest: part.array for part in new.members.values() if part and part.digest not in ids}
     if not tables:
         return ids
-    shared = lenders(tables, families)
-    extent = extents(tables, shared)
+    wholes = {digest: whole(table) for digest, table in tables.items()}
+    shared = lenders(tables, families, wholes)
+    extent = extents(tables, shared, wholes)
     stored = {digest: extent[digest].within(table) for digest, table in tables.items() if digest not in shared}
     lending = [
         (digest, compress(tables[digest].tobytes(), 1), *extent[digest], None, rows_sum(rows))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lanemap.db.layout.fragment import element_type
-from lanemap.db.store.repetition import extents, lenders
+from lanemap.db.store.repetition import extents, lenders, whole
 
 
 def sorted_table(rows):
@@ -47,8 +47,9 @@ def test_what_is_stored_gives_all_elements(lanes, rows, slots, columns, times, d
     table = sorted_table(every)
     cols = data.draw(st.lists(st.integers(1, times * columns), max_size=3))
     tables = {"all": table} | {str(col): table[table["col"] < col] for col in cols}
-    shared = lenders(tables, {})
-    for digest, extent in extents(tables, shared).items():
+    wholes = {digest: whole(each) for digest, each in tables.items()}
+    shared = lenders(tables, {}, wholes)
+    for digest, extent in extents(tables, shared, wholes).items():
         lender = tables[shared.get(digest, digest)]
         assert taken(lender, extent) == set(map(tuple, tables[digest].tolist())), digest
         registers, width = extent.registers * extent.times, extent.cols + (extent.times - 1) * extent.width
@@ -62,13 +63,14 @@ def test_a_part_may_end_within_a_repetition(registers, cols):
     table = sorted_table(tile(8, 16, 8, 32, 2))
     part = table[(table["reg"] < registers) & (table["col"] < cols)]
     tables = {"all": table, "part": part}
-    shared = lenders(tables, {})
+    wholes = {digest: whole(each) for digest, each in tables.items()}
+    shared = lenders(tables, {}, wholes)
     assert shared == {"part": "all"}
-    assert taken(table, extents(tables, shared)["part"]) == set(map(tuple, part.tolist()))
+    assert taken(table, extents(tables, shared, wholes)["part"]) == set(map(tuple, part.tolist()))
 
 
 @pytest.mark.parametrize(("columns", "times", "stored"), [(8, 32, 8), (8, 64, 16), (8, 31, 8), (4, 2, 8), (1, 256, 8)])
 def test_the_smallest_repetition_is_stored(columns, times, stored):
     """No more than 32 times, and of few elements all."""
     table = sorted_table(tile(8, 16, columns, times, 2))
-    assert extents({"all": table}, {})["all"].cols == stored
+    assert extents({"all": table}, {}, {"all": whole(table)})["all"].cols == stored
