@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...db.isa.instructions import WARP
 from ...db.isa.shared import BoundingBox
 from ...db.layout.algebra import Array
 from ...db.layout.shared import strides, swizzle
@@ -19,8 +18,8 @@ from .accesses import BULK
 from .barriers import reached, turn
 from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
-from .moves import combined, nothing, space_of, turns
-from .ptx import Function, MemoryOperand, Number, Operand, Statement, Vector, bits_of
+from .moves import combined, groups, nothing, space_of, turns
+from .ptx import Function, MemoryOperand, Operand, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined
 
@@ -46,22 +45,6 @@ class _Ends(NamedTuple):
     inside: Array
     lies: BoundingBox
     type: str = ""
-
-
-def _groups(machine: Machine, instruction: Statement, _: Function) -> Step:
-    """cp.async.bulk.commit_group and wait_group."""
-    commits = "commit_group" in instruction.parts
-    pending = instruction.operands[0] if instruction.operands else Number(0)
-    assert isinstance(pending, Number)
-
-    def step(group: ActiveThreads) -> None:
-        threads = group.threads
-        if commits:
-            machine.order.commit(np.unique(threads // WARP), BULK)
-        else:
-            machine.order.arrived(threads, pending.number, BULK)
-
-    return step
 
 
 def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -229,7 +212,7 @@ MAKERS: Mapping[str, Maker] = {
     "red.async": _store,
     "cp.async.bulk": _copy,
     "cp.reduce.async.bulk": _copy,
-    "cp.async.bulk.commit_group": _groups,
-    "cp.async.bulk.wait_group": _groups,
+    "cp.async.bulk.commit_group": groups(BULK),
+    "cp.async.bulk.wait_group": groups(BULK),
     "cp.async.bulk.prefetch": nothing,
 }

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .accesses import COPIES
 from .launch import Maker, Step, Unknown
@@ -241,19 +240,22 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     return step
 
 
-def _groups(machine: Machine, instruction: Statement, _: Function) -> Step:
-    """cp.async.commit_group, wait_group and wait_all."""
-    kind = instruction.parts[2]
-    pending = instruction.operands[0].number if kind == "wait_group" else 0  # type: ignore[union-attr]
+def groups(by: int) -> Maker:
+    """What commits copies of a kind as a group, or waits until no more than some groups are on their way."""
 
-    def step(group: ActiveThreads) -> None:
-        threads = group.threads
-        if kind != "wait_group":
-            machine.order.commit(np.unique(threads // WARP))
-        if kind != "commit_group":
-            machine.order.arrived(threads, pending)
+    def make(machine: Machine, instruction: Statement, _: Function) -> Step:
+        waits, commits = "commit_group" not in instruction.parts, "wait_group" not in instruction.parts
+        pending = instruction.operands[0].number if not commits else 0  # type: ignore[union-attr]
 
-    return step
+        def step(group: ActiveThreads) -> None:
+            if commits:
+                machine.order.commit(group.warps, by)
+            if waits:
+                machine.order.arrived(group.threads, pending, by)
+
+        return step
+
+    return make
 
 
 def _own(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -281,7 +283,5 @@ MAKERS: Mapping[str, Maker] = {
     "mapa": _own,
     "cp.async.ca": _copy,
     "cp.async.cg": _copy,
-    "cp.async.commit_group": _groups,
-    "cp.async.wait_group": _groups,
-    "cp.async.wait_all": _groups,
+    **dict.fromkeys([f"cp.async.{name}" for name in ("commit_group", "wait_group", "wait_all")], groups(COPIES)),
 }

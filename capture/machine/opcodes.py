@@ -44,11 +44,12 @@ class Takes(NamedTuple):
     types: Sequence[str]
 
 
-#: The same by the first word of an instruction, where all that begin with it are alike.
-TAKES: Mapping[str, Takes] = {
-    name: Takes(int(least), int(most), types.split())
-    for names, least, most, types in islice(csv.reader(_TABLE.splitlines()), 1, None)
+#: The same by the first word of an instruction and another one, or none where it has no such.
+TAKES: Mapping[tuple[str, str], Takes] = {
+    (name, word): Takes(int(least), int(most), types.split())
+    for names, words, least, most, types in islice(csv.reader(_TABLE.splitlines()), 1, None)
     for name in names.split()
+    for word in words.split() or [""]
 }
 
 
@@ -59,10 +60,11 @@ def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
     make = next((MAKERS[words] for words in begins if words in MAKERS), None)
     if make is None:
         raise Unknown(f"{instruction.opcode} is not known")
-    takes = TAKES.get(parts[0])
+    named = ((parts[0], word) for word in (*parts[1:], ""))
+    takes = next((TAKES[key] for key in named if key in TAKES), None)
     if takes and parts[1:2] != ("async",):
         if not takes.least <= len(instruction.operands) <= takes.most:
             raise Unknown(f"{instruction.opcode} is not known with {len(instruction.operands)} operands")
         if instruction.type not in takes.types:
-            raise Unknown(f"{instruction.opcode} is not known: {parts[0]} is of {', '.join(takes.types)}")
+            raise Unknown(f"{instruction.opcode} is not known: it is of {', '.join(takes.types)}")
     return make(machine, instruction, function)

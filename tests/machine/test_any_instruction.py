@@ -45,6 +45,9 @@ OF_TYPE = {"pred": "%p", "f32": "%f", "f64": "%g"} | dict.fromkeys(["b16", "u16"
 OF_TYPE |= dict.fromkeys(["b64", "u64", "s64", "f32x2"], "%l")
 
 
+TAKES = [(*key, takes) for key, takes in opcodes.TAKES.items()]
+
+
 @st.composite
 def lines(draw):
     """A line: a guard, words, and operands, each of which may be any, or as many and of the type that there must be."""
@@ -53,14 +56,14 @@ def lines(draw):
         opcode = draw(st.sampled_from(MNEMONICS))
         return f"{guard}{opcode} {', '.join(draw(st.lists(OPERAND, max_size=6)))};"
     name = draw(st.sampled_from(NAMES))
-    takes = opcodes.TAKES.get(name.partition(".")[0])
+    word, takes = draw(st.sampled_from([own for own in TAKES if own[0] == name] or [(name, "", None)]))[1:]
     if takes is None or draw(st.booleans()):
         words, types = (
             draw(st.lists(st.sampled_from(WORDS), max_size=2)),
             draw(st.lists(st.sampled_from(TYPES), max_size=2)),
         )
     else:
-        words, types = [], [draw(st.sampled_from(takes.types))]
+        words, types = [word] if word else [], [draw(st.sampled_from(takes.types))]
     count = draw(st.integers(takes.least, takes.most)) if takes else draw(st.integers(0, 6))
     own = OF_TYPE.get(types[-1], "%r") if types else "%r"
     operands = [own if draw(st.integers(0, 3)) else draw(OPERAND) for _ in range(count)]

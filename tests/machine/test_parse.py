@@ -66,7 +66,7 @@ def test_a_type_that_no_register_has_is_named(type_):
     with pytest.raises(LanemapError, match=f"line 7 of the PTX cannot be read: .reg .{type_} %in"):
         run(KERNEL.replace(".reg .b64 %in", f".reg .{type_} %in"), arguments)
     found = run(KERNEL.replace("CHANGES", f"ld.global.{type_} %t, [%in];"), arguments)
-    assert f"ld.global.{type_} is not known: ld is of b8, u8" in str(found)
+    assert f"ld.global.{type_} is not known: it is of b8, u8" in str(found)
 
 
 def test_a_parameter_of_an_entry_in_no_param_space_is_named():
