@@ -67,12 +67,26 @@ _PACKED = {"tf32": ("f32",)} | dict.fromkeys(("f16x2", "bf16x2"), ("f32", *(f"{n
 _PACKED |= dict.fromkeys([f"{name}x2" for name in _NARROW], ("f32", "f16x2", "bf16x2"))
 
 
+def _rounds(to: str, of: str, words: set[str]) -> bool:
+    """Whether a conversion of one number has the words for rounding that it must have, and no others (9.7.10.22)."""
+    nearest, whole_ = bool(words & {"rn", "rz", "rm", "rp"}), bool(words & {*_ROUND})
+    if "rna" in words:
+        return False
+    if of[0] in "us":
+        return not whole_ and nearest == (to[0] in "fb")
+    if to[0] in "us":
+        return whole_ and not nearest
+    return nearest > whole_ if bits_of(to) < bits_of(of) else not (nearest and to == of) and not (whole_ and to != of)
+
+
 def _convert(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cvt: to another type, of one number, or of two that are packed (9.7.10.22)."""
     *words, to, of = instruction.parts[1:]
     known(instruction, f"{to} {of} rn rz rm rp rna ftz sat satfinite relu {' '.join(_ROUND)}")
     if not {to, of} <= _SINGLE and of not in _PACKED.get(to, ()):
         raise Unknown(f"{instruction.opcode} is not known: {to} is made of no {of}")
+    if {to, of} <= _SINGLE and not _rounds(to, of, {*words}):
+        raise Unknown(f"{instruction.opcode} is not known: it rounds otherwise, or not")
     if to.removesuffix("x2") in _NARROW or of.removesuffix("x2") in _NARROW:
         return _convert_narrow(machine, instruction, function)
     target, *given = instruction.operands
@@ -82,8 +96,6 @@ def _convert(machine: Machine, instruction: Statement, function: Function) -> St
         return _halves(instruction, result, sources)
     (source,) = sources
     rounded = next((_ROUND[word] for word in words if word in _ROUND), None)
-    if of[0] == "f" and to[0] in "us":
-        rounded = rounded or np.trunc
 
     def step(group: ActiveThreads) -> None:
         if to == "tf32":
