@@ -76,17 +76,20 @@ def _rounds(to: str, of: str, words: set[str]) -> bool:
         return not whole_ and nearest == (to[0] in "fb")
     if to[0] in "us":
         return whole_ and not nearest
-    return nearest > whole_ if bits_of(to) < bits_of(of) else not (nearest and to == of) and not (whole_ and to != of)
+    if whole_ or not nearest:
+        return not nearest and (to == of if whole_ else bits_of(to) >= bits_of(of))
+    return to != of and (bits_of(to) <= bits_of(of) or of == "bf16")
 
 
 def _convert(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cvt: to another type, of one number, or of two that are packed (9.7.10.22)."""
     *words, to, of = instruction.parts[1:]
     known(instruction, f"{to} {of} rn rz rm rp rna ftz sat satfinite relu {' '.join(_ROUND)}")
-    if not {to, of} <= _SINGLE and of not in _PACKED.get(to, ()):
-        raise Unknown(f"{instruction.opcode} is not known: {to} is made of no {of}")
-    if {to, of} <= _SINGLE and not _rounds(to, of, {*words}):
-        raise Unknown(f"{instruction.opcode} is not known: it rounds otherwise, or not")
+    single = {to, of} <= _SINGLE
+    if not (_rounds(to, of, {*words}) if single else of in _PACKED.get(to, ()) and not {*words} & {*_ROUND}):
+        raise Unknown(f"{instruction.opcode} is not known: {to} is not made of {of} so")
+    if len(instruction.operands) != 2 + (to.endswith("x2") and of == "f32"):
+        raise Unknown(f"{instruction.opcode} is not known with {len(instruction.operands)} operands")
     if to.removesuffix("x2") in _NARROW or of.removesuffix("x2") in _NARROW:
         return _convert_narrow(machine, instruction, function)
     target, *given = instruction.operands
