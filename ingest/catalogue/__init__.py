@@ -187,7 +187,7 @@ def _read(name: str) -> dict[str, Section]:
 
 def _renumbered(section: Section, document: Section) -> Section:
     """A section of an earlier version, with the numbers that a later one gives it and its figures."""
-    sections, figures, number = document["sections"], document["figures"], section["section"]
+    sections, figures, number = document.get("sections", {}), document.get("figures", {}), section["section"]
     first = max((first for first in sections if f"{number}.".startswith(f"{first}.")), key=len, default="")
 
     def figure(number: str) -> str:

@@ -136,6 +136,11 @@ def test_a_section_that_is_gone_has_a_file_without_fragments(version, read):
     assert {key[:3] for key in gone} == {("mma", "m8n8k4", "f16"), ("mma", "m8n8k4", "f32")}
 
 
+def test_a_version_in_which_no_number_moved_says_none():
+    sheet = catalogue.sheets()[PRINTED]["mma-8816"]
+    assert catalogue._renumbered(sheet, {}) == sheet
+
+
 def test_versions_compare_as_numbers(version, read):
     folder = version / "ingest" / "catalogue"
     shutil.copytree(folder / "ptx-isa-9.9", folder / "ptx-isa-9.10")
