@@ -373,6 +373,8 @@ def test_names_that_no_form_has_are_not_taken_for_like_ones(name, words):
             "write .f16.e4m3.e5m2.f16 or .f32.e4m3.e5m2.f32 instead of .f16.e4m3.e5m2.f32",
         ),
         ("tcgen05.ld 64x64b x1", "its shapes are 16x64b$"),
+        ("wmma.mma.sync.aligned.row.col.m16n8k16.f32.f32", "its shapes are m16n16k16$"),
+        ("m16n8k16.byte_id::0 f16", "leave out .byte_id::0"),
         (
             "SM80_16x8x16_F32F16BF16F32_TN",
             r"or SM80_16x8x16_F32F16F16F32_TN\?",
