@@ -11,10 +11,11 @@ from itertools import chain
 from typing import Any
 
 from ...db.errors import LanemapError
-from ...db.isa.forms import forms
+from ...db.isa.forms import Form, forms
 from ...db.isa.instructions import WARP, computations, dimensions, instruction
 from ...db.isa.types import TYPES
 from ...db.layout.formula import FormulaError
+from ...db.text import grouped
 from .. import catalogue
 from .addresses import by_four, by_row, is_transposed, rows_addressed
 from .blocks import NUMBER, bits, number, types
@@ -54,17 +55,18 @@ class FragmentSection:
         """Remark on the section as a whole."""
         self._unread(self.place.heading.line, self.place.heading.title, reason)
 
+    def _named(self) -> list[Form]:
+        """The forms of a move whose shape and type the section names."""
+        text, named = self.place.text, types(self.place.text)
+        return [form for form in forms(self.subject.instruction) if f".{form.shape}" in text and form.a in named]
+
     def _moved(self) -> Iterator[catalogue.Entry]:
         """What threads hold of each matrix that a move has in the types that the section names, where words say it."""
         text = self.place.text
-        named: dict[tuple[str, str, bool], list[str]] = {}
-        for form in forms(self.subject.instruction):
-            trans = "trans" in (form.qualifiers or "")
-            if f".{form.shape}" in text and form.a in types(text) and (not trans or is_transposed(text)):
-                named.setdefault((form.shape, form.a, trans), []).append(form.qualifiers or "")
-        for (shape, type_, trans), qualifiers in named.items():
-            if count := by_row(text, shape):
-                yield self._in_fours("r", shape, type_, count, qualifiers, turned=trans)
+        alike = grouped(self._named(), lambda form: (form.shape, form.a, "trans" in (form.qualifiers or "")))
+        for (shape, type_, turned), of in alike.items():
+            if (count := by_row(text, shape)) and (not turned or is_transposed(text)):
+                yield self._in_fours("r", shape, type_, count, of, turned=turned)
 
     def _turned(self) -> Iterator[catalogue.Entry]:
         """What threads hold of the matrix that movmatrix turns, and of the result."""
@@ -74,16 +76,16 @@ class FragmentSection:
         for form in forms(self.subject.instruction):
             for role, turned in held.items():
                 count = dimensions(form.shape, role, form.name)[not turned] // 4
-                yield self._in_fours(role, form.shape, form.a, count, [form.qualifiers or ""], turned=turned)
+                yield self._in_fours(role, form.shape, form.a, count, [form], turned=turned)
 
     def _in_fours(
-        self, role: str, shape: str, type_: str, count: int, qualifiers: Iterable[str], *, turned: bool
+        self, role: str, shape: str, type_: str, count: int, of: Iterable[Form], *, turned: bool
     ) -> catalogue.Entry:
         """A layout of which four threads share a row, or a column, each with so many elements next to each other."""
         axes = ("col", "row") if turned else ("row", "col")
         formula = f"{axes[0]} = %laneid / 4\n{axes[1]} = (%laneid % 4) * {count} + i % {count}\n"
         stated = {"line": self.place.heading.line, "roles": [role], "types": [type_], "shape": shape}
-        stated["qualifiers"] = [*dict.fromkeys(qualifiers)]
+        stated["qualifiers"] = [*dict.fromkeys(form.qualifiers or "" for form in of)]
         stated["formula"] = formula + f"computation = (i / {count}) + 1"
         return stated | {"mended": "put into a formula: the section says it in words"}
 
@@ -96,15 +98,13 @@ class FragmentSection:
             self._untitled(str(error))
             return
         line = next(block.line for block in self.place.blocks if "addr0" in block.text)
-        named: dict[tuple[str, str], list[str]] = {}
-        for form in forms(self.subject.instruction):
-            if f".{form.shape}" in text and form.a in types(text) and dimensions(form.shape, "D")[0] == rows:
-                named.setdefault((form.shape, form.a), []).append(form.qualifiers or "")
-        for (shape, type_), qualifiers in named.items():
+        fit = (form for form in self._named() if dimensions(form.shape, "D")[0] == rows)
+        for (shape, type_), of in grouped(fit, lambda form: (form.shape, form.a)).items():
+            qualifiers = dict.fromkeys(form.qualifiers or "" for form in of)
             if lost := {name.partition(".")[0] for name in qualifiers} - matrices:
                 self._unread(line, f"p of {shape} {type_}", f"the table has no row for {', '.join(sorted(lost))}")
             stated = {"line": line, "roles": ["p"], "types": [type_], "shape": shape, "lanes": rows}
-            stated["qualifiers"] = [name for name in dict.fromkeys(qualifiers) if name.partition(".")[0] in matrices]
+            stated["qualifiers"] = [name for name in qualifiers if name.partition(".")[0] in matrices]
             formula = f"row = %laneid % {rows}\ncol = 0\ncomputation = (%laneid / {rows}) + 1"
             yield stated | {"formula": formula, "mended": "put into a formula: the section says it in a table"}
 
