@@ -444,7 +444,8 @@ class Fragments(list[Fragment], Tabular):
             lines.append(f"{subject} {parameters['type']} has the type {types}{choice}")
         if parameters["instruction"] is None and row.sparse:
             lines.append(f"{subject} {first.type}: only {first.instruction} has this operand")
-        if first.role in row.in_memory and not first.tile and self.query.from_memory:
+        atom = re.split(r"[_<]", self.query.token("spelling") or "")
+        if first.role in row.in_memory and not first.tile and "SS" in atom:
             lines.append(f"the atom takes A from shared memory: {subject} is that of the atom that ends in _RS")
         if row.per_architecture:
             lines.append(

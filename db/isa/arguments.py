@@ -61,14 +61,11 @@ def bit_word(value: object, what: str = "a word of metadata", bits: int = 32) ->
     Raises:
         LanemapError: it is none; says how to write it.
     """
-    number, printed = -1, False
+    number = -1
     with suppress(TypeError, ValueError):
-        if isinstance(value, str):
-            printed = re.fullmatch(rf"[0-9a-fA-F]{{{bits // 4}}}", value) is not None  # without its 0x
-            number = int(value, 0)
-        else:
-            number = operator.index(value)  # type: ignore[arg-type]
-    if printed and (number < 0 or bits > 32):
+        number = int(value, 0) if isinstance(value, str) else operator.index(value)  # type: ignore[arg-type]
+    without_0x = isinstance(value, str) and re.fullmatch(rf"[0-9a-fA-F]{{{bits // 4}}}", value)
+    if without_0x and (number < 0 or bits > 32):
         raise LanemapError(f"{value!r} is not {what}: write 0x{value}")
     if not 0 <= number < 1 << bits:
         raise LanemapError(f"{value!r} is not {what}: write {bits} bits, as in 0x{'44' * (bits // 8)}")

@@ -34,7 +34,6 @@ _UNSPELT = ("memory", "qualifiers", "scale_vec", "byte_id", "scale_type", "one_b
 _SCALE = re.compile(r"ue8m0|ue4m3|ue5m3|(?:scale_vec|byte_id|thread_id)::\w+")
 _PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
 _ROLES = {role.lower(): role for role in ROLES}
-_VENDORS = [name for name in VENDORS if name]
 
 
 class Tiles(TypedDict, total=False):
@@ -116,7 +115,7 @@ class Query:
             LanemapError: there are no tokens.
         """
         parts = tokens.split() if isinstance(tokens, str) else _unquoted(tokens)
-        if vendors := [part for part in parts if part.lower() in _VENDORS]:
+        if vendors := [part for part in parts if part and part.lower() in VENDORS]:
             named = dict.fromkeys(vendor.lower() for vendor in (*vendors, more.get("vendor")) if vendor)
             if len(named) > 1:
                 raise LanemapError(f"{' and '.join(named)} are several vendors: name one")
@@ -349,15 +348,6 @@ class Query:
         accumulating = accumulators(asked["instruction"], asked["shape"], asked["type"], vendor or asked["vendor"])
         return replace(named, type=accumulating[0]) if accumulating else None
 
-    @property
-    def from_memory(self) -> bool:
-        """Whether it names an atom of CuTe that takes A from shared memory, too, as its token ``SS`` says.
-
-        >>> Query("SM90_64x128x16_F32F16F16_SS").from_memory, Query("SM90_64x128x16_F32F16F16_RS").from_memory
-        (True, False)
-        """
-        return bool(re.search(r"_SS(?![a-zA-Z0-9])", self.token("spelling") or ""))
-
     def _type_of(self, role: str) -> str | None:
         return self.type_named(role) if self.spells_types else self.token("type")
 
@@ -401,11 +391,7 @@ def _parsed_type(spelt: str, named: Mapping[str, str]) -> Mapping[str, str]:
     if any(kind == "instruction" and token not in INSTRUCTIONS for token, kind in named.items()):
         return {plain(spelt): "type"}
     type_, modifier = type_name(spelt)
-    if modifier is None:
-        return {type_: "type"}
-    from .spelling import kind_of
-
-    return {type_: "type", modifier: kind_of(modifier)}
+    return {type_: "type"} | ({modifier: modifier.partition("::")[0]} if modifier else {})
 
 
 @lru_cache(1 << 10)
