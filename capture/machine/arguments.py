@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -24,6 +24,7 @@ _MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  
 _MAP = re.compile(rf"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=({_MODES}))?\s*\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 _STRUCT = re.compile(r"struct\((.*)\)", re.DOTALL)
+_NESTED = re.compile(r"\s*struct\((.*)\)\s*(?:@\s*(\d{1,5}))?\s*", re.DOTALL)
 _FIELD = re.compile(r"\s*(?:([A-Za-z_]\w*)|(\S.*?))\s*(?:@\s*(\d{1,5}))?\s*", re.DOTALL)
 
 #: Integers that pointers may lead to and that no instruction multiplies.
@@ -43,13 +44,15 @@ class Field(NamedTuple):
     """A part of a struct by value: an array or a tensor map by name, or bytes.
 
     It lies ``at`` an offset, or behind the one before it, there aligned to ``align`` bytes: 0 where it is given as
-    bytes, on which others may lie.
+    bytes, on which others may lie. Where a struct within it begins and ends are fields without bytes, aligned as those
+    ``within``.
     """
 
     name: str
     data: bytes = b""
     align: int = 0
     at: int | None = None
+    within: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,10 @@ def parse(text: str, folder: Path | None = Path()) -> Argument:
     if value.startswith("bytes:"):
         return Argument(name, data=_bytes(value, text, folder))
     if matched := _STRUCT.fullmatch(value):
-        return Argument(name, fields=tuple(_field(part, text, folder) for part in matched[1].split(",")))
+        try:
+            return Argument(name, fields=tuple(_fields(matched[1], text, folder)))
+        except RecursionError:
+            raise LanemapError(f"{name} is a struct of too many others", "arg") from None
     if value.startswith("map("):
         return Argument(name, map=_map(value, text))
     if value.startswith("@"):
@@ -165,6 +171,20 @@ def _bytes(value: str, written: str, folder: Path | None) -> bytes:
         return _file(given[1:], folder).read_bytes() if given.startswith("@") else bytes.fromhex(given)
     except (OSError, ValueError):
         raise LanemapError(f"{written!r}: bytes are hexadecimal digits, or @ and a file", "arg") from None
+
+
+def _fields(text: str, written: str, folder: Path | None) -> Iterator[Field]:
+    """The fields of a struct; one within it is as its own fields, between two that align it."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        parts = [*parts, ""] if letter == "," and not depth else [*parts[:-1], parts[-1] + letter]
+    for part in parts:
+        if (matched := _NESTED.fullmatch(part)) is None:
+            yield _field(part, written, folder)
+            continue
+        edge = Field("", within=tuple(_fields(matched[1], written, folder)))
+        yield from (edge._replace(at=None if matched[2] is None else int(matched[2])), *edge.within, edge)
 
 
 def _field(text: str, written: str, folder: Path | None) -> Field:
