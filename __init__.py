@@ -56,7 +56,7 @@ from .db.isa import arguments
 from .db.isa.arguments import bit_word, expect_names, one_or_several, text, whole, word
 from .db.isa.forms import select as forms
 from .db.isa.instructions import Key
-from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Only, Query, Tiles, Which
+from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Chaining, Only, Query, Tiles, Which
 from .db.isa.tiling import Tiling
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
 from .db.layout.tile import tiled
@@ -104,6 +104,7 @@ __all__ = [
         "AbsentError",
         "Blame",
         "Chain",
+        "Chaining",
         "Chains",
         "Check",
         "Database",
@@ -533,7 +534,7 @@ class Database:
         transpose: bool = False,
         relabel: bool = False,
         major: str | None = None,
-        count: int = 1,
+        count: int | None = None,
         pitch: int | None = None,
         swizzle: str | None = None,
         through: str | None = None,
@@ -567,8 +568,8 @@ class Database:
             transpose: take D transposed. By default, a single operand is chained with both.
             relabel: renumber K where that avoids movement between lanes.
             major: ``row`` or ``col``, of an operand that comes in both, or of the tile in memory. Default: both tiles.
-            count: how many neighbours ldmatrix or stmatrix moves together: of A along M, else along N. Their registers
-                follow each other, so that one ``ldmatrix.x4`` loads two B of two registers.
+            count: how many neighbours ldmatrix or stmatrix moves together, by default 1: of A along M, else along N.
+                Their registers follow each other, so that one ``ldmatrix.x4`` loads two B of two registers.
             pitch: bytes from a line of the tile to the next. Default: as many as it has.
             swizzle: how the tile is swizzled: ``none``, ``32B``, ``64B`` or ``128B``.
             through: the same of a tile between both operands. Either may be a box of cp.async.bulk.tensor, and the
@@ -581,6 +582,7 @@ class Database:
         from .db.flow.through import matrix_move
 
         expect_names(tiles, Tiles.__annotations__)
+        transpose, relabel, count = bool(transpose), bool(relabel), 1 if count is None else count
         if through is not None:
             no = {"relabel": relabel, "major": major, "count": count != 1, "pitch": pitch, "swizzle": swizzle, **tiles}
             if others := [name for name, given in no.items() if given]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from .. import DEFAULT_SOURCE, Database, LanemapError, Query, Tiles, Which, named_file
+from .. import DEFAULT_SOURCE, Chaining, Database, LanemapError, Query, Which, named_file
 from .app import DISAGREES, OK, app, complain, open_database, remark, write_answer, write_rows
 from .options import ChainFormat, Format, Operand, argument, next_words, operand_word, read_text
 
@@ -31,20 +31,12 @@ def chain(
             _next_word,
         ),
     ],
-    transpose: bool = False,
-    relabel: bool = False,
     first: str | None = None,
     second: str | None = None,
-    major: Annotated[str | None, "row or col: of A or B that has both, or of the tile in memory."] = None,
-    count: int = 1,
-    pitch: int | None = None,
-    swizzle: str | None = None,
-    through: str | None = None,
     source: str = DEFAULT_SOURCE,
-    vendor: str | None = None,
     format: ChainFormat = ChainFormat.TABLE,
     db: str | None = None,
-    **tiles: Unpack[Tiles],
+    **how: Unpack[Chaining],
 ) -> int:
     """Say how D of one instruction becomes A, B or C of the next.
 
@@ -69,24 +61,13 @@ def chain(
     named = [word.lower() for word in taken[0]] if taken else []
     if named[:1] == ["movmatrix"] and named[1:2] not in ([], ["a"], ["m8n8"]):
         raise LanemapError("leave movmatrix out: the answer says what it makes where values must move")
+    through = how.get("through")
     if through and not re.match(r"\d|none", through, re.IGNORECASE):  # else what follows is taken for an operand
         raise LanemapError(f"--through {through} names no swizzle: write --through 128B {through}")
     start = Query.parse(words, instruction=first, source=source)
     end = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
     with open_database(db) as database:
-        answer = database.chain(
-            start,
-            end,
-            transpose=transpose,
-            relabel=relabel,
-            major=major,
-            count=count,
-            pitch=pitch,
-            swizzle=swizzle,
-            through=through,
-            vendor=vendor,
-            **tiles,
-        )
+        answer = database.chain(start, end, **how)
         remark(answer.remarks)
         if format is ChainFormat.CPP:
             remark(answer.failed)

@@ -134,7 +134,7 @@ def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
         if parameter.kind is not parameter.VAR_KEYWORD:
             yield name, hints[name], parameter.default
             continue
-        for field, kind in get_type_hints(get_args(hints[name])[0]).items():
+        for field, kind in get_type_hints(get_args(hints[name])[0], include_extras=True).items():
             yield field, *((str, DEFAULT_SOURCE) if field == "source" else (kind, None))
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, Fragments, Only, Place, Rows, Tiles, Which
+from ... import DEFAULT_SOURCE, Chaining, Fragments, Only, Place, Rows, Which
 from ... import Query as OperandQuery
 from ..app import encoded
 from ..export import FileFormat
@@ -53,38 +53,23 @@ REPORT = {ReportForm(name): media for name, media in _MEDIA_TYPES.items()}
 TRACE = {Report(name): media for name, media in _MEDIA_TYPES.items() if name in [*Report]}
 
 _WHICH = "Default: as the header Accept says, else JSON."
-Accept = Annotated[str, Header(include_in_schema=False)]
 
 
-async def of_rows(format: Annotated[Format | None, Query(description=_WHICH)] = None, accept: Accept = "*/*") -> Format:
-    """The format of rows that a request asks for."""
-    return format or _accepted(ROWS, accept)
+def _asked(kind: type[Form], media: Mapping[Form, str]) -> Callable[..., Awaitable[Form]]:
+    """What finds the format that a request asks for."""
+
+    async def asked(
+        format: Annotated[kind | None, Query(description=_WHICH)] = None,  # type: ignore[valid-type]
+        accept: Annotated[str, Header(include_in_schema=False)] = "*/*",
+    ) -> Form:
+        return format or _accepted(media, accept)
+
+    return asked
 
 
-async def of_chain(
-    format: Annotated[ChainFormat | None, Query(description=_WHICH)] = None, accept: Accept = "*/*"
-) -> ChainFormat:
-    """The format of a chain that a request asks for."""
-    return format or _accepted(CHAIN, accept)
-
-
-async def of_report(
-    format: Annotated[ReportForm | None, Query(description=_WHICH)] = None, accept: Accept = "*/*"
-) -> ReportForm:
-    """The format of a report that a request asks for."""
-    return format or _accepted(REPORT, accept)
-
-
-async def of_trace(
-    format: Annotated[Report | None, Query(description=_WHICH)] = None, accept: Accept = "*/*"
-) -> Report:
-    """The format of a trace that a request asks for."""
-    return format or _accepted(TRACE, accept)
-
-
-RowsFormat = Annotated[Format, Depends(of_rows)]
-TraceFormat = Annotated[Report, Depends(of_trace)]
-ReportFormat = Annotated[ReportForm, Depends(of_report)]
+RowsFormat = Annotated[Format, Depends(_asked(Format, ROWS))]
+TraceFormat = Annotated[Report, Depends(_asked(Report, TRACE))]
+ReportFormat = Annotated[ReportForm, Depends(_asked(ReportForm, REPORT))]
 
 
 def in_formats(media: Mapping[Any, str]) -> dict[int | str, dict[str, Any]]:
@@ -226,25 +211,15 @@ async def sql(
 @explained
 async def chain(
     working: Working,
-    form: Annotated[ChainFormat, Depends(of_chain)],
+    form: Annotated[ChainFormat, Depends(_asked(ChainFormat, CHAIN))],
     first: Annotated[str, "A D, as in m16n8k16 f32 D, or ldmatrix."],
     second: Annotated[
         str, "An A, B or C, as in m16n8k16 f16 A, or stmatrix. Without it: all that need no move between lanes."
     ] = "",
-    transpose: bool = False,
-    relabel: bool = False,
-    major: Annotated[str | None, "row or col: of A or B that has both, or of the tile in memory."] = None,
-    count: int = 1,
-    pitch: int | None = None,
-    swizzle: str | None = None,
-    through: str | None = None,
-    vendor: str | None = None,
-    **tiles: Unpack[Tiles],
+    **how: Unpack[Chaining],
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
-    options: dict[str, Any] = {"transpose": transpose, "relabel": relabel, "major": major}
-    options |= {"count": count, "pitch": pitch, "swizzle": swizzle, "through": through, "vendor": vendor, **tiles}
-    answer = await working(work.chain, form, first, second or None, **options)
+    answer = await working(work.chain, form, first, second or None, **how)
     return Response(answer, media_type=CHAIN[form])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 from ..errors import LanemapError
 from ..text import grouped
@@ -64,6 +64,19 @@ class Which(Tiles, total=False):
     selector: int | None
     qualifiers: str | None
     source: str | None
+    vendor: str | None
+
+
+class Chaining(Tiles, total=False):
+    """How one operand becomes another, or is loaded or stored; see ``Database.chain``."""
+
+    transpose: bool
+    relabel: bool
+    major: Annotated[str | None, "row or col: of A or B that has both, or of the tile in memory."]
+    count: int | None
+    pitch: int | None
+    swizzle: str | None
+    through: str | None
     vendor: str | None
 
 

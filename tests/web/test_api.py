@@ -82,7 +82,13 @@ def test_parameters_are_the_arguments_of_database(client):
         if name in ("captures", "export", "trace"):
             continue
         known = set(inspect.signature(getattr(lanemap.Database, name)).parameters)
-        spread = {"which": lanemap.Which, "where": lanemap.Where, "tiles": lanemap.Tiles, "only": lanemap.Only}
+        spread = {
+            "which": lanemap.Which,
+            "where": lanemap.Where,
+            "tiles": lanemap.Tiles,
+            "only": lanemap.Only,
+            "how": lanemap.Chaining,
+        }
         for word, kind in spread.items():
             known = known - {word} | set(kind.__annotations__) if word in known else known
         if name == "reduce":  # whose operand is one query
