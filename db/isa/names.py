@@ -240,6 +240,10 @@ class Query:
         Raises:
             LanemapError: one is not text, the selector is not a whole number, or see ``tokens``.
         """
+        return dict(self._parameters)
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, Any]:
         held, shape, name = (self.token(kind) for kind in ("role", "shape", "instruction"))
         role = held if self.role is None else text("role", self.role)
         role = role and _ROLES.get(role.lower(), role.upper())
