@@ -115,7 +115,13 @@ def test_any_instruction_is_answered(lines):
 
 
 @pytest.mark.parametrize(
-    "line", ["shl.f32 %f, %f, 1;", "cvt.f16x2.u32 %r, %r;", "ld.global.u32 %r, [%far+9223372036854775808];"]
+    "line",
+    [
+        "shl.f32 %f, %f, 1;",
+        "cvt.f16x2.u32 %r, %r;",
+        "cvt.rn.rni.s32.f32 %r, %f;",
+        "ld.global.u32 %r, [%far+9223372036854775808];",
+    ],
 )
 def test_what_a_line_cannot_mean_is_said(line):
     found = run(KERNEL.format(line), {"out": "u32[64]"})

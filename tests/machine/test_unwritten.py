@@ -90,6 +90,18 @@ def test_what_a_product_makes_of_what_nobody_wrote_is_named(formula, register, c
     assert "is uninitialised" in str(finding)
 
 
+@pytest.mark.parametrize("sources", ["%x, %c0", "%c0, %x"])
+def test_what_is_computed_of_such_a_sum_and_another_is_named(sources):
+    declared = ".reg .b32 %never; .reg .f32 %x; .reg .b16 %h<2>; .reg .pred"
+    text = changed(MMA, f"mov.b32 %b0, %never; {MMA}", ".reg .pred", declared)
+    other = "mov.b32 {%h0, %h1}, %a0; cvt.f32.f16 %x, %h0;"
+    stored = "st.global.v2.f32 [%from], {%c0, %c1};"
+    assert stored in text
+    (finding,) = run(text.replace(stored, f"{other} max.f32 %c0, {sources}; {stored}"), ARGUMENTS, block=64).findings
+    assert finding.words == "C: 128 of 128 elements are made of what nobody wrote"
+    assert finding.operand == ("B", 1, 0)
+
+
 @pytest.mark.parametrize("formula", [FORMULA, None])
 def test_sums_that_begin_with_what_nobody_wrote_are_named(formula):
     """Registers that nobody wrote hold zeros here, so that the product is right; a card does not promise that."""
