@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ _MAP = re.compile(rf"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=({_
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 _STRUCT = re.compile(r"struct\((.*)\)", re.DOTALL)
 _NESTED = re.compile(r"\s*struct\((.*)\)\s*(?:@\s*(\d{1,5}))?\s*", re.DOTALL)
+_MOST_STRUCTS = 200
 _FIELD = re.compile(r"\s*(?:([A-Za-z_]\w*)|(\S.*?))\s*(?:@\s*(\d{1,5}))?\s*", re.DOTALL)
 
 #: Integers that pointers may lead to and that no instruction multiplies.
@@ -147,10 +149,9 @@ def parse(text: str, folder: Path | None = Path()) -> Argument:
     if value.startswith("bytes:"):
         return Argument(name, data=_bytes(value, text, folder))
     if matched := _STRUCT.fullmatch(value):
-        try:
-            return Argument(name, fields=tuple(_fields(matched[1], text, folder)))
-        except RecursionError:
-            raise LanemapError(f"{name} is a struct of too many others", "arg") from None
+        if value.count("struct(") > _MOST_STRUCTS:
+            raise LanemapError(f"{name} is a struct of more than {_MOST_STRUCTS} others", "arg")
+        return Argument(name, fields=tuple(_fields(matched[1], text, folder)))
     if value.startswith("map("):
         return Argument(name, map=_map(value, text))
     if value.startswith("@"):
@@ -175,11 +176,11 @@ def _bytes(value: str, written: str, folder: Path | None) -> bytes:
 
 def _fields(text: str, written: str, folder: Path | None) -> Iterator[Field]:
     """The fields of a struct; one within it is as its own fields, between two that align it."""
-    parts, depth = [""], 0
-    for letter in text:
+    commas, depth = [-1], 0
+    for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
-        parts = [*parts, ""] if letter == "," and not depth else [*parts[:-1], parts[-1] + letter]
-    for part in parts:
+        commas += [at] * (letter == "," and not depth)
+    for part in [text[at + 1 : end] for at, end in pairwise([*commas, len(text)])]:
         if (matched := _NESTED.fullmatch(part)) is None:
             yield _field(part, written, folder)
             continue

@@ -156,7 +156,8 @@ def test_parameters_are_listed_with_what_is_read_of_a_struct(nvcc):
         ("A, struct()", "is no struct"),
         ("A, struct(B, C, s8 1", "is no type of elements"),
         ("A, struct(B, C, struct(s8 1000))", "1000 is no s8"),
-        ("struct(" * 2000 + ")" * 2000, "is a struct of too many others"),
+        ("struct(" * 2000 + ")" * 2000, "is a struct of more than 200 others"),
+        ("struct(" * 190 + ")" * 190, "is no struct"),
     ],
 )
 def test_what_is_no_struct_is_refused_in_one_line(nvcc, fields, words):
