@@ -38,10 +38,11 @@ def serve(
     """
     try:
         from .web.app import LOCAL, create_app
-        from .web.heap import share_heap
         from .web.server import Server
     except ImportError as error:
         raise LanemapError(f'serve needs {error.name}: pip install ".[serve]" in a clone of Lanemap') from None
+
+    from ..db.heap import share_heap
 
     share_heap()
     token = None if token_file is None else read_token(token_file)

@@ -480,7 +480,7 @@ BELOW = {
     },
     "what a capture came to, and how it compares": {"capture.recording", "db.compare.crosscheck"},
     "files that appear whole, and tables in them": {"db.store.files", "db.store.export"},
-    "processes and signals": {"capture.processes", "db.interruption"},
+    "processes, signals and memory": {"capture.processes", "db.heap", "db.interruption"},
 }
 
 

@@ -1,6 +1,5 @@
 """The pages as a folder of files, for any web host or none: all that needs no server, with links between files."""
 
-import gc
 import json
 import os
 import shutil
@@ -12,6 +11,7 @@ from typing import Any
 
 from ... import Database, Fragment, LanemapError, Survey, program_digest
 from ...capture.processes import Processes
+from ...db.heap import uncollected
 from ...db.store import files
 from .guide import guide
 from .links import Page, page, page_of, site_links
@@ -47,7 +47,7 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         *before, many = (folder / _MADE).read_text("utf-8").split()
         if " ".join(before) == made and files.is_whole(folder, "site"):
             return int(many)
-    with _uncollected(), files.folder_atomically(folder, "site") as new_folder:
+    with uncollected(), files.folder_atomically(folder, "site") as new_folder:
         shutil.copytree(STATIC, new_folder / "static")
         (new_folder / "static" / "layouts.css").write_text(layouts_css(), "utf-8")
         pages = _Pages(database)
@@ -67,18 +67,6 @@ def write(database: Database, folder: Path, progress: Callable[[int, int], objec
         if database.digest() != pages.digest:
             raise LanemapError("the database was changed meanwhile: run lanemap site again")
     return count
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without garbage collection: nothing that pages are made of is in a circle, and looking through it takes time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 class _Pages:

@@ -44,10 +44,10 @@ from ... import (
     read_file,
 )
 from ...capture import recording
+from ...db.heap import settle_heap
 from ...db.render import report
 from ..app import encoded
 from ..options import ChainFormat, Format, ReportFormat
-from .heap import settle_heap
 from .render import between, tile
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Writing: building a database and loading sources into it. Each load is one transaction, all or nothing."""
 
-import gc
 import json
 import sqlite3
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from ..errors import AbsentError, LanemapError, UnavailableError, validated
+from ..heap import uncollected
 from ..isa.forms import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
@@ -76,7 +76,7 @@ def ship(
             older = Location(earlier)
             with _transaction(older) as connection:
                 taken_over = schema.older_sources(connection, older) if "meta" in _tables(connection) else []
-    with _uncollected(), _transaction(location, "rwc") as connection:
+    with uncollected(), _transaction(location, "rwc") as connection:
         tables = _tables(connection)
         if "meta" in tables and _meta_value(connection, "schema") == MIGRATED:
             taken_over = schema.older_sources(connection, location)
@@ -134,18 +134,6 @@ def _delete(connection: sa.Connection, name: str) -> int:
 
 def _meta_value(connection: sa.Connection, key: str) -> str | None:
     return connection.scalar(sa.select(meta.c.value).where(meta.c.key == key))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Look for no garbage meanwhile: where many objects are made and all of them stay, it takes a tenth of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 @contextmanager

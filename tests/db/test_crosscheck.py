@@ -11,6 +11,7 @@ from lanemap.db.compare.crosscheck import Finding, check, diff, judge, named
 from lanemap.db.compare.verdict import Verdict, compare
 from lanemap.db.layout.fragment import Citation, Source
 from lanemap.db.lookup import Query
+from lanemap.db.render.report import FORMATS
 
 from ..modes import examples
 from ..shipped import corrected
@@ -332,4 +333,5 @@ def test_a_document_that_is_alone_is_noted_and_fails_nothing():
         found = check([Source("alone", kind, "alone", FRAGMENTS)], [], ["alone"])
         (finding,) = found.findings
         assert (finding.source, finding.known is not None, found.exit_code) == ("alone", code == 0, code)
-        assert ("not confirmed: no other source has any fragment of alone" in found.report()) is (code == 0)
+        for form in FORMATS[:2]:
+            assert ("not confirmed: no other source has any fragment of alone" in found.report(form)) is (code == 0)

@@ -322,7 +322,7 @@ def test_a_database_server_that_stops_is_said_in_a_line_and_found_again(start, s
 
 _ALLOCATE = """
 import ctypes, threading
-from lanemap.cli.web.heap import share_heap
+from lanemap.db.heap import share_heap
 libc, together = ctypes.CDLL(None), threading.Barrier(4)
 if {shared}:
     share_heap()
@@ -351,7 +351,7 @@ def test_the_threads_of_a_server_share_a_heap(shared):
 
 _FREE = """
 import ctypes
-from lanemap.cli.web.heap import share_heap, settle_heap
+from lanemap.db.heap import share_heap, settle_heap
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 

@@ -24,6 +24,7 @@ from lanemap.cli.web.links import Page, _file_name, page, page_of, site_links
 from lanemap.cli.web.pages import text
 from lanemap.cli.web.render import selection
 from lanemap.db.errors import LanemapError
+from lanemap.db.heap import uncollected
 from lanemap.db.text import naturally
 
 from .elements import Elements
@@ -213,7 +214,7 @@ def test_garbage_is_looked_for_as_before_where_pages_were_written():
     for change in (gc.disable, gc.enable):
         change()
         before = gc.isenabled()
-        with pages._uncollected():
+        with uncollected():
             assert not gc.isenabled()
         assert gc.isenabled() == before
 

@@ -1,8 +1,10 @@
-"""The heap of a server, which runs for days: where it has glibc, what was freed goes back to the system."""
+"""The heap of this process: when Python looks for garbage, and when glibc gives back what was freed."""
 
 import ctypes
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _C = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -29,3 +31,15 @@ def settle_heap() -> None:
     if trim := getattr(_C, "malloc_trim", None):
         trim(0)
     gc.freeze()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: where many objects are made and all stay, it takes a tenth of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
