@@ -122,11 +122,7 @@ def test_numbers_may_be_of_any_type_that_has_them(database, how):
 @pytest.mark.parametrize(
     "how",
     [
-        *(
-            {name: each}
-            for name in ("block", "grid")
-            for each in (6.5, True, b"2", {}, [[]], "x", "9" * 5000, object())
-        ),
+        *({name: each} for name in ("block", "grid") for each in (6.5, True, b"2", {}, [[]], "x", "9" * 5000, {1})),
         *({"block": each} for each in (float("nan"), float("inf"), [1, 2, 3, 4], {32}, (each for each in (32, 2)))),
         *({name: each} for name in ("shared", "seed") for each in (2.5, True, [], "x")),
         *({name: each} for name in ("product", "entry", "source", "args", "save") for each in (7, b"x", ["x"])),
