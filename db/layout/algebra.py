@@ -10,8 +10,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import LanemapError
-from .digits import Digit, added, digits, factor, quotient
+from .digits import Digit, added, digits, factor, flipped, quotient
 
 Array = NDArray[Any]
 IntTuple = int | tuple["IntTuple", ...]
@@ -157,15 +158,35 @@ def as_sum(table: Array) -> Sum:
     Raises:
         NotASumError: it is not one.
     """
-    first: tuple[Any, ...] = (0,) * table.ndim
-    lines = [table[(*first[:axis], slice(None), *first[axis + 1 :])] for axis in range(table.ndim)]
-    total = Sum(int(table[first]), tuple(digits((line - line[0]).tolist()) for line in lines))
+    first = (0,) * table.ndim
+    total = Sum(int(table[first]), tuple(digits((line - line[0]).tolist()) for line in _lines(table)))
     expected = total(*np.indices(table.shape, sparse=True))
     wrong = expected != table
     if wrong.any():
         index = tuple(int(at) for at in np.unravel_index(wrong.argmax(), table.shape))
         raise NotASumError(index, int(table[index]), int(expected[index]))
     return total
+
+
+def as_swizzle(table: Array) -> list[Sum]:
+    """A table of any dimension as a sum of digits, or the two whose exclusive or it is: the second has what is flipped.
+
+    >>> [total.axes[0] for total in as_swizzle(np.array([[0, 1, 2, 3], [5, 4, 7, 6]]))]
+    [(Digit(step=1, size=2, weight=4),), (Digit(step=1, size=2, weight=1),)]
+
+    Raises:
+        NotASumError: it is neither.
+    """
+    with suppress(NotASumError):
+        return [as_sum(table)]
+    crossed: Array = reduce(np.bitwise_xor.outer, [*map(np.array, flipped(line.tolist() for line in _lines(table)))])
+    return [as_sum(table ^ crossed), as_sum(crossed)]
+
+
+def _lines(table: Array) -> list[Array]:
+    """The values along each axis, from the first place of a table on."""
+    first: tuple[Any, ...] = (0,) * table.ndim
+    return [table[(*first[:axis], slice(None), *first[axis + 1 :])] for axis in range(table.ndim)]
 
 
 class Case(NamedTuple):

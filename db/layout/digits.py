@@ -5,8 +5,8 @@ A digit of an index is ``index // step % size``.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
-from operator import xor
+from itertools import accumulate, count
+from operator import floordiv, xor
 from typing import NamedTuple
 
 
@@ -83,20 +83,31 @@ def _sum(at: Sequence[int], extents: Sequence[int], names: Sequence[str]) -> str
 
 
 def _crossed(at: Sequence[int], extents: Sequence[int]) -> list[int]:
-    """The part of a value that a swizzle flips, at every place of a box.
-
-    Each bit of a coordinate flips some bits of the value: the highest is the sum's own, those below are the swizzle's.
-    """
-    step, crossed = len(at), [0]
-    for extent in extents:
-        step //= extent
-        own = [0]
-        while len(own) < extent:
-            turned = at[len(own) * step] ^ at[0]
-            below = turned ^ (1 << turned.bit_length() - 1 if turned else 0)
-            own += [by ^ below for by in own]
-        crossed = [total ^ number for total in crossed for number in own[:extent]]
+    """The part of a value that a swizzle flips, at every place of a box."""
+    steps = accumulate(extents, floordiv, initial=len(at))
+    lines = [[at[place * step] for place in range(extent)] for extent, step in zip(extents, [*steps][1:], strict=True)]
+    crossed = [0]
+    for own in flipped(lines):
+        crossed = [total ^ number for total in crossed for number in own]
     return crossed
+
+
+def flipped(lines: Iterable[Sequence[int]]) -> list[list[int]]:
+    """Of lines through one place, along a coordinate each, what a swizzle flips in their values.
+
+    Each bit of an index flips some bits of the value. The highest is the sum's own, unless it is that of a bit before;
+    all others are the swizzle's.
+    """
+    found, taken = [], 0
+    for line in lines:
+        own = [0]
+        while len(own) < len(line):
+            turned = line[len(own)] ^ line[0]
+            top = 1 << turned.bit_length() >> 1 & ~taken
+            taken |= top
+            own += [by ^ turned ^ top for by in own]
+        found.append(own[: len(line)])
+    return found
 
 
 def valued(of: Iterable[Digit], extent: int) -> list[int]:

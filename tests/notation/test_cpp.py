@@ -236,6 +236,24 @@ def test_gxx_finds_one_layout_of_each_kind_equal_to_its_rows(distinct, tmp_path)
     equal_to_their_rows({name: distinct[name] for name in names}, tmp_path / "few.cpp", "g++")
 
 
+@pytest.mark.slow
+def test_a_swizzle_is_an_exclusive_or_and_no_table(every_width, tmp_path):
+    """Of operands and boxes that fill their lines in shared memory, the smallest of each kind."""
+    kinds = {}
+    for fragment in (each for each in every_width if each.tile and len(each.elements) == each.per_thread):
+        kinds.setdefault((fragment.instruction, fragment.role, fragment.slots, fragment.qualifiers), []).append(
+            fragment
+        )
+    few = [min(each, key=lambda fragment: len(fragment.elements)) for each in kinds.values()]
+    every = {f"layout{n}": (CPP.compose(each, f"layout{n}"), each) for n, each in enumerate(few)}
+    swizzled = [text for text, _ in every.values() if " ^ (" in text]
+    assert len(swizzled) > len(every) / 2 > 12
+    for text, fragment in every.values():
+        assert 'u"' not in text, fragment
+        assert " ? " not in text, fragment
+    equal_to_their_rows(every, tmp_path / "swizzled.cpp", "g++")
+
+
 def equal_to_their_rows(layouts, file, compiler, *more):
     lines = [line for name, (text, layout) in layouts.items() for line in assertions(name, text, layout)]
     file.write_text("\n".join([header(text for text, _ in layouts.values()), CHECKS, *lines]) + "\n")

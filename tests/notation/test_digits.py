@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.db.layout.algebra import Case, NotASumError, Sum, as_cases, as_sum, bits
+from lanemap.db.layout.algebra import Case, NotASumError, Sum, as_cases, as_sum, as_swizzle, bits
 from lanemap.db.layout.digits import Digit, quotients
 from lanemap.db.layout.digits import sums as written
 
@@ -54,6 +54,31 @@ def test_one_wrong_place_is_no_sum_or_another_one_and_the_error_names_a_place(to
 def valued(text, indices):
     """What Python makes of an expression; C++ and PTX write the quotient of integers with one stroke."""
     return eval(re.sub("(?<!/)/(?!/)", "//", text), {}, indices)
+
+
+@given(st.integers(0, 3), st.integers(2, 5), st.integers(1, 3), st.data())
+def test_a_swizzle_is_found_both_ways(rows, cols, width, data):
+    """The bits of the row, or of what counts rows and columns in one, that it exchanges units of a line with."""
+    width = min(width, rows, cols)
+    first, unit = data.draw(st.integers(0, rows - width)), data.draw(st.integers(0, cols - width))
+    row, col = np.indices((1 << rows, 1 << cols))
+    flips = (row >> first) % (1 << width) << unit
+    for table in ((row << cols) + (col ^ flips), (col ^ flips).ravel()):
+        plain, *crossed = as_swizzle(table)
+        assert len(crossed) == (width > 0)
+        assert np.array_equal(table_of(plain) ^ (table_of(*crossed) if crossed else 0), table)
+
+
+@given(sums(), st.data())
+def test_what_is_no_swizzle_is_refused_or_worth_its_table(total, data):
+    table = np.array(table_of(total))
+    place = tuple(data.draw(st.integers(0, length - 1)) for length in table.shape)
+    table[place] ^= data.draw(st.integers(0, 40))
+    try:
+        plain, *crossed = as_swizzle(table)
+    except NotASumError:
+        return
+    assert np.array_equal(table_of(plain) ^ (table_of(*crossed) if crossed else 0), table)
 
 
 @given(sums())

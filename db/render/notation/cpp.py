@@ -1,9 +1,10 @@
 """A C++17 header: for each fragment a type with its sizes, the cell of each slot, and the slot of each cell.
 
 The functions are arithmetic on their arguments, constexpr, and compiled for the device too where CUDA compiles them.
-A coordinate that is neither a sum of digits nor a few cases of such sums is an element of a string literal: compilers
-fold it where the arguments are known, and else keep it in read-only memory, never in a thread's own. Fragments that
-differ only in the byte and thread of their block scales are one type with these as template parameters.
+A coordinate is a sum of digits, a few cases of such sums, or, where it is swizzled, the exclusive or of two. Any other
+is an element of a string literal: compilers fold it where the arguments are known, and else keep it in read-only
+memory, never in a thread's own. Fragments that differ only in the byte and thread of their block scales are one type
+with these as template parameters.
 """
 
 import re
@@ -18,7 +19,7 @@ import numpy as np
 from ...errors import LanemapError
 from ...flow.reduction import ALONG, reduction
 from ...isa.vendors import VENDORS
-from ...layout.algebra import Array, NotASumError, as_cases, bits
+from ...layout.algebra import Array, Case, NotASumError, as_cases, as_swizzle, bits
 from ...layout.fragment import PLACE, Fragment
 from .table import Inverse, RefusedError, Table, Writer, bits_of, inverse, table
 
@@ -171,7 +172,10 @@ _REDUCE = """#ifdef LANEMAP_SHUFFLE
 
 
 def expression(values: Array, names: Sequence[str]) -> str:
-    """An array over the named indices as an expression: a sum, cases of sums, or a table."""
+    """An array over the named indices as an expression: a sum, the exclusive or of two, cases of sums, or a table."""
+    with suppress(NotASumError):
+        texts = [bits(Case(total, (*map(range, values.shape),)), names) for total in as_swizzle(values)]
+        return texts[0] if len(texts) == 1 else f"({texts[0]}) ^ ({texts[1]})"
     try:
         *cases, last = as_cases(values)
     except NotASumError:
@@ -191,9 +195,8 @@ def _literal(values: Array, names: Sequence[str]) -> str:
     index = names[0]
     for name, length in zip(names[1:], values.shape[1:], strict=True):
         index = f"({index}) * {length} + {name}"
-    numbers, which = np.unique(values.ravel() & 0xFFFF, return_inverse=True)
-    units = [*map([f"\\x{number:04X}" for number in numbers.tolist()].__getitem__, which.tolist())]
-    lines = ["".join(units[at : at + 16]) for at in range(0, len(units), 16)]
+    units = "\\x" + (values.ravel() & 0xFFFF).astype(">u2").tobytes().hex("_", 2).upper().replace("_", "\\x")
+    lines = [units[at : at + 96] for at in range(0, len(units), 96)]
     return "short(" + "".join(f'\n      u"{line}"' for line in lines) + f"[{index}])"
 
 
