@@ -100,6 +100,12 @@ def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) 
             field = name if mask == count - 1 else f"({name} & 0x{mask:X})"
             tests += [f"{field} == {expression(values.reshape(sizes), names)}"] if mask else []
         text = " && ".join(tests) or "true"
+    elif beyond := [
+        name
+        for name, count in zip(("row", "col"), first.dimensions, strict=True)
+        if (tables[0].everywhere()[name] >= count).any()
+    ]:
+        text = " && ".join(f"at({', '.join(PLACE)}).{name} < {name}s" for name in beyond)
     else:
         places = np.zeros((len(tables), first.threads, first.per_thread), bool)
         for filled, contents in zip(places, tables, strict=True):

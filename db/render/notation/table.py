@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import LanemapError
+from ...isa.shared import Tile
 from ...layout.algebra import Array, NotASumError, Sum, as_sum
 from ...layout.fragment import CELL, Fragment
+from ...layout.shared import places
 
 #: How many fragments are cached as arrays, since one is often written in several notations. Never change the arrays.
 _FEW = 4
@@ -73,7 +75,12 @@ class Table(NamedTuple):
                 raise refusal(self.fragment, lane, element, f"has a {name} outside the matrix")
 
     def everywhere(self) -> dict[str, Array]:
-        """The coordinates for all lanes and elements; where nothing is held, those of a similar lane or element."""
+        """The coordinates for all lanes and elements; where nothing is held, those of a similar lane or element.
+
+        In lines of shared memory that are held in part, rows or columns go on to the end of a line.
+        """
+        if whole := self._lines():
+            return whole
         counts = (self.fragment.threads, self.fragment.per_thread)
         near = []
         for count, numbers in zip(counts, (self.lanes, self.elements), strict=True):
@@ -81,6 +88,24 @@ class Table(NamedTuple):
             place = np.searchsorted(numbers, np.arange(count) & ~mask | value, side="right") - 1
             near.append(np.maximum(place, 0))
         return {name: values[np.ix_(*near)] for name, values in self.coordinates.items()}
+
+    def _lines(self) -> dict[str, Array]:
+        """The coordinates in all of a tile of shared memory; empty where what is held lies otherwise."""
+        of, size = self.fragment.tile, self.fragment.per_thread
+        if of is None or len(self.elements) == size:
+            return {}
+        if isinstance(of, Tile):
+            extents = [count * atom for count, atom in zip(of.atoms, of.atom, strict=True)]
+        else:
+            extents = [of.mn, of.span * 8 // of.bits]
+        number = places(of._replace(mn=extents[0], k=extents[1])).ravel() // of.bits
+        if not np.array_equal(np.sort(number), np.arange(size)):
+            return {}
+        mn, k = np.unravel_index(np.argsort(number), extents)
+        row, col = (k, mn) if self.fragment.role == "B" else (mn, k)
+        whole = {"row": row[None], "col": col[None], "col_last": col[None], "computation": np.zeros_like(row[None])}
+        held = np.ix_(self.lanes, self.elements)
+        return whole if all(np.array_equal(whole[name][held], self.coordinates[name]) for name in CELL) else {}
 
 
 @lru_cache(_FEW)
