@@ -63,7 +63,8 @@ def _logic(machine: Machine, instruction: Statement, function: Function) -> Step
         values = [source.bits for source in sources]
         bits = compute(values)
         origin = None
-        if any(source.origin is not None for source in sources):
+        of_itself = name == "xor" and operands[0] == operands[1]  # a zero, whatever it is
+        if not of_itself and any(source.origin is not None for source in sources):
             origin = np.zeros((machine.threads, max(result.width // 8, 1)), np.int32)
             for number, source in enumerate(sources):
                 if source.origin is None:

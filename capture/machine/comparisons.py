@@ -12,7 +12,7 @@ from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, SHARED
 from .ptx import Both, Function, Operand, Statement
 from .schedule import Machine
-from .values import ActiveThreads, Register, unset
+from .values import NONE, ActiveThreads, Register, unset
 
 #: Comparisons; what ends in u is also true where a number is none (9.7.5).
 COMPARISONS: Mapping[str, Callable[[Array, Array], Any]] = {
@@ -72,7 +72,7 @@ def _compare(machine: Machine, instruction: Statement, function: Function) -> St
     """setp: a comparison, with its opposite as a second result, and with another predicate."""
     *words, type_ = instruction.parts[1:]
     target, *operands = instruction.operands
-    true, combine, sources = _comparison(machine, words, type_, operands, function)
+    true, combine, (a, b, *other) = _comparison(machine, words, type_, operands, function)
     targets = [target.first, target.second] if isinstance(target, Both) else [target]
     results = machine.registers_of(targets, "pred", function)
 
@@ -80,7 +80,11 @@ def _compare(machine: Machine, instruction: Statement, function: Function) -> St
         found = true()
         # Of pairs, one result is of the lower and one of the upper; else the second is the opposite.
         for result, own in zip(results, found.T if type_.endswith("x2") else (found, ~found), strict=False):
-            result.put(combine(own), unset(sources), group)
+            origin = unset([a, b])
+            if origin is not None and other:  # where the other predicate decides, it is not asked
+                origin = np.where((combine(own) == combine(~own))[:, None], NONE, origin)
+            both = [each for each in (origin, unset(other)) if each is not None]
+            result.put(combine(own), np.minimum.reduce(both) if both else None, group)
 
     return step
 

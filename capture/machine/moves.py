@@ -140,6 +140,8 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     space = space_of(instruction, f"{_CACHING} acq_rel {operation}")
     returns = parts[0] == "atom"
     target, place, *given = instruction.operands if returns else (Name("_"), *instruction.operands)
+    if "L2::cache_hint" in parts:
+        given.pop()  # a policy
     vector = isinstance(given[0], Vector)
     groups = [each.items if isinstance(each, Vector) else (each,) for each in given]
     results = [

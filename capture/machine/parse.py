@@ -36,6 +36,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 
+#: A declaration whose type follows without a blank, as nvcc's own headers write it.
+_DIRECTIVE = re.compile(rf"({'|'.join(map(re.escape, ('.reg', *SPACES)))})(\..+)")
+
 #: Directives that end with their line.
 _OF_A_LINE = (".loc", ".file", ".version", ".target", ".address_size")
 
@@ -136,6 +139,8 @@ class _Reader:
                 initial |= token.text == "="
 
     def _statement(self, tokens: list[_Token], line: int) -> None:
+        if (directive := _DIRECTIVE.match(tokens[0].text)) is not None:  # .reg.b32
+            tokens = [tokens[0]._replace(text=text) for text in directive.groups()] + tokens[1:]
         first = tokens[0].text
         words = [token.text for token in tokens]
         if first == ".loc":

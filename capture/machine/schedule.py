@@ -136,8 +136,8 @@ class Machine(Threads):
         step, guard, negated = self.step(at)
         chosen = group
         if guard is not None:
-            if guard.origin is not None and (guard.origin[group.mask] == UNSET).any():
-                self.fault("unset", group.threads, "a predicate is uninitialised")
+            if guard.origin is not None and (unset := group.mask & (guard.origin[:, 0] == UNSET)).any():
+                self.fault("unset", np.flatnonzero(unset), "a predicate is uninitialised")
             chosen = ActiveThreads.of(group.mask & (guard.bits ^ negated))
         if not chosen.full and self._parted(chosen):
             return False

@@ -28,6 +28,12 @@ ret;
 """
 #: What each leaves of four numbers.
 CHANGES = {
+    """ld.global.v4.b32 %v, [%in]; { .reg.b32 %h; mov.b32 %h, %v.x;
+    st.global.v4.b32 [%out], {%h, %h, %h, %v.w}; }""": [0, 0, 0, 3],
+    """ld.global.v4.b32 %v, [%in]; st.global.v4.b32 [%out], %v; mov.b32 %s, 0;
+    createpolicy.fractional.L2::evict_last.b64 %x0, 1.0;
+    red.relaxed.gpu.global.add.L2::cache_hint.u32 [%out], %s, %x0;
+    atom.relaxed.gpu.global.exch.L2::cache_hint.b32 %t, [%out+4], %v.w, %x0;""": [0, 3, 2, 3],
     "ld.global.v4.b32 %v, [%in]; st.global.v4.b32 [%out], %v;": [0, 1, 2, 3],
     "ld.global.v4.b32 %v, [%in]; st.global.v4.b32 [%out], {%v.w, %v.z, %v.y, %v.x};": [3, 2, 1, 0],
     "ld.global.b128 %wide, [%in]; mov.b128 %kept2, %wide; st.global.b128 [%out], %kept2;": [0, 1, 2, 3],

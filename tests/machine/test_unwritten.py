@@ -63,11 +63,28 @@ def test_what_nobody_wrote_and_is_stored_is_named(line, count, lane):
         "prmt.b32 %a, %a, %never, 0x3210; st.global.u32 [%to], %a;",
         "lop3.b32 %a, %a, %never, %never, 0xF0; st.global.u32 [%to], %a;",
         "st.shared.u32 [%s], %never; st.shared.u32 [%s], %a; ld.shared.u32 %a, [%s]; st.global.u32 [%to], %a;",
+        "xor.b32 %never, %never, %never; st.global.u32 [%to], %never;",
+        "@%p mov.u32 %never, %a; setp.gt.and.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
+        "@!%p mov.u32 %never, %a; setp.gt.or.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
     ],
 )
 def test_what_nobody_wrote_and_is_not_used_is_none(line):
     found = left(line)
     assert found.ok, found
+
+
+@pytest.mark.parametrize(
+    ("line", "lane", "count"),
+    [
+        ("@%p mov.u32 %never, %a; setp.gt.u32 %p, %never, 3; @%p st.global.u32 [%to], %a;", 5, 59),
+        ("setp.gt.or.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;", 5, 59),
+        ("setp.gt.and.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;", 0, 5),
+        ("setp.gt.xor.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;", 0, 64),
+    ],
+)
+def test_a_predicate_that_hangs_on_what_nobody_wrote_is_named_where_it_does(line, lane, count):
+    (finding,) = [each for each in left(line).findings if "predicate" in each.words]
+    assert finding.words.endswith(f"a predicate is uninitialised (line 7, warp 0, lane {lane}, {count} times)")
 
 
 def test_an_array_that_is_filled_may_hold_anything():
