@@ -45,7 +45,7 @@ _TESTS: Mapping[str, Callable[[Array], Array]] = {
 
 def _comparison(
     machine: Machine, words: Sequence[str], type_: str, operands: Sequence[Operand], function: Function
-) -> tuple[Callable[[], Array], Callable[[Array], Array], list[Register]]:
+) -> tuple[Callable[[], Array], Callable[..., Array], list[Register]]:
     """What compares two numbers, and then combines what it is given with another predicate; and all that it reads.
 
     The words are the comparison, and how it is combined.
@@ -62,8 +62,8 @@ def _comparison(
         found = np.asarray(compare(a, b))
         return found if name in COMPARISONS else found | np.isnan(a) | np.isnan(b)
 
-    def combine(found: Array) -> Array:
-        return combined(found, other.bits ^ negated) if combined and other is not None else found
+    def combine(found: Array, *, flip: bool = False) -> Array:
+        return combined(found, other.bits ^ negated ^ flip) if combined and other is not None else found
 
     return true, combine, [*sources, *([other] if other else [])]
 
@@ -80,11 +80,14 @@ def _compare(machine: Machine, instruction: Statement, function: Function) -> St
         found = true()
         # Of pairs, one result is of the lower and one of the upper; else the second is the opposite.
         for result, own in zip(results, found.T if type_.endswith("x2") else (found, ~found), strict=False):
-            origin = unset([a, b])
-            if origin is not None and other:  # where the other predicate decides, it is not asked
-                origin = np.where((combine(own) == combine(~own))[:, None], NONE, origin)
-            both = [each for each in (origin, unset(other)) if each is not None]
-            result.put(combine(own), np.minimum.reduce(both) if both else None, group)
+            bits = combine(own)
+            # What could not change the result is not asked.
+            origins = [
+                np.where((changed == bits)[:, None], NONE, origin)
+                for sources, changed in (([a, b], combine(~own)), (other, combine(own, flip=True)))
+                if (origin := unset(sources)) is not None
+            ]
+            result.put(bits, np.minimum.reduce(origins) if origins else None, group)
 
     return step
 

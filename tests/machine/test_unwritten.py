@@ -38,6 +38,7 @@ def left(line, given=GIVEN, **how):
         ("shfl.sync.idx.b32 %never, %never, 3, 31, -1; @%p st.global.u32 [%to], %never;", 5, 0),
         ("red.global.add.u32 [%to], %never;", 64, 0),
         ("st.global.u32 [%to], %a; @!%p st.global.u16 [%to+2], %twin;", 59, 5),
+        ("xor.b32 %a, %a, %never; st.global.u32 [%to], %a;", 64, 0),
     ],
 )
 def test_what_nobody_wrote_and_is_stored_is_named(line, count, lane):
@@ -63,6 +64,8 @@ def test_what_nobody_wrote_and_is_stored_is_named(line, count, lane):
         "prmt.b32 %a, %a, %never, 0x3210; st.global.u32 [%to], %a;",
         "lop3.b32 %a, %a, %never, %never, 0xF0; st.global.u32 [%to], %a;",
         "st.shared.u32 [%s], %never; st.shared.u32 [%s], %a; ld.shared.u32 %a, [%s]; st.global.u32 [%to], %a;",
+        """{ .reg .pred %q; @%p setp.gt.u32 %q, %a, 0; setp.gt.and.u32 %p, %a, 1000, %q;
+        @%p st.global.u32 [%to], %s; st.global.u32 [%to], %a; }""",
         "xor.b32 %never, %never, %never; st.global.u32 [%to], %never;",
         "@%p mov.u32 %never, %a; setp.gt.and.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
         "@!%p mov.u32 %never, %a; setp.gt.or.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
