@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...db.errors import LanemapError
+from .constants import LONG_SIGNS, NUMBER, constant
 from .ptx import (
     REGISTER_BITS,
     SPACES,
@@ -31,13 +32,16 @@ from .ptx import (
 
 _TOKEN = re.compile(
     r"(?P<blank>[ \t\r\f]+|//[^\n]*|/\*.*?\*/)|(?P<end>\n)|(?P<text>\"[^\"\n]*\")"
-    r"|(?P<number>0[fFdD][0-9a-fA-F]+|0[xX][0-9a-fA-F]+U?|\d+(?:\.\d*(?:[eE][-+]?\d+)?|U)?)"
-    r"|(?P<word>[.%$_A-Za-z][\w$.%]*(?:::[\w.]+)*)|(?P<sign>[][{}();,:|!@+*/<>=~&^?-])",
+    rf"|(?P<number>{NUMBER})|(?P<word>(?:[.$_A-Za-z]|%[\w$.])[\w$.%]*(?:::[\w.]+)*)"
+    rf"|(?P<sign>{'|'.join(map(re.escape, LONG_SIGNS))}|[][{{}}();,:|!@+*/%<>=~&^?-])",
     re.DOTALL,
 )
 
 #: A declaration whose type follows without a blank, as nvcc's own headers write it.
 _DIRECTIVE = re.compile(rf"({'|'.join(map(re.escape, ('.reg', *SPACES)))})(\..+)")
+
+#: What encloses a list, for what encloses one in a call.
+_BRACES = {"(": "{", ")": "}"}
 
 #: Directives that end with their line.
 _OF_A_LINE = (".loc", ".file", ".version", ".target", ".address_size")
@@ -105,7 +109,7 @@ class _Reader:
         for line, tokens in self._statements(_SECTION.sub(lambda section: "\n" * section[0].count("\n"), text)):
             try:
                 self._statement(tokens, line)
-            except (IndexError, ValueError, RecursionError):
+            except (IndexError, ValueError, ArithmeticError, RecursionError):
                 words = " ".join(token.text for token in tokens[:12])
                 raise LanemapError(f"line {line} of the PTX cannot be read: {words}") from None
         if self.scopes:
@@ -218,9 +222,10 @@ class _Reader:
             raise ValueError(type_)
         while at < len(words):
             name, several = words[at], words[at + 1 : at + 2] == ["<"]
-            if several and int(words[at + 2]) > _MOST_REGISTERS:
+            count = constant([words[at + 2]]).value if several else 1
+            if count > _MOST_REGISTERS:
                 raise ValueError(name)
-            for each in [f"{name}{number}" for number in range(int(words[at + 2]))] if several else [name]:
+            for each in [f"{name}{number}" for number in range(count)] if several else [name]:
                 own = [scope.declare(f"{each}.{letter}") for letter in letters] or [scope.declare(each)]
                 function.registers |= dict.fromkeys(own, type_)
                 if letters:
@@ -240,8 +245,10 @@ class _Reader:
         if tokens[0].text == "@":
             negated = tokens[1].text == "!"
             guard, tokens = Name(tokens[1 + negated].text, negated), tokens[2 + negated :]
-        operands = _operands(tokens[1:])
         parts = tuple(tokens[0].text.split("."))
+        if parts[0] == "call":  # what is passed stands in parentheses, and is a list as one in braces
+            tokens = [token._replace(text=_BRACES.get(token.text, token.text)) for token in tokens]
+        operands = _operands(tokens[1:])
         if parts[0] in ("ld", "st", "mov") and parts[-1] == "b128":
             parts = (*parts[:-1], "v2", "b64")
         self.pending.append((Statement(parts, operands, guard, SourceLine(line, self.source)), self.scopes[-1]))
@@ -257,24 +264,24 @@ def _variables(tokens: Sequence[_Token]) -> list[Variable]:
         at = words.index("=") if "=" in words else len(words)
         head = " ".join(words[:at])
         head = head if "." in head.split(" [")[0] else said + head  # as the one before it, but for the name
-        matched = re.search(r"([$\w%]+)((?: \[ ?\d* ?\])*)$", head)
+        matched = re.search(r"([$\w%]+)((?: \[ ?\w* ?\])*)$", head)
         if matched is None:
             raise ValueError(head)
         said = head[: matched.start()]
         types = [word[1:] for word in head.split() if word.startswith(".") and TYPE.fullmatch(word[1:])]
         space = next((word for word in head.split() if word in SPACES), ".reg")
-        extents = re.findall(r"\[ ?(\d*) ?\]", matched[2])
+        extents = re.findall(r"\[ ?(\w*) ?\]", matched[2])
         each = max(bits_of(types[0]) // 8, 1) * (4 if ".v4" in head else 2 if ".v2" in head else 1)
-        size = each * prod(int(extent or 0) for extent in extents)
+        size = each * prod(constant([extent or "0"]).value for extent in extents)
         if size > _LARGEST:
             raise ValueError(head)
-        align = re.search(r"\.align (\d+)", head)
+        align = re.search(r"\.align (\w+)", head)
         pointer = ".ptr" in words
         data, links = _initial(declared[at + 1 :], types[0]) if at < len(words) else (None, ())
         if data is not None:
             size = size or len(data)
             data = data.ljust(size, b"\0")
-        alignment = each if align is None or pointer else int(align[1])
+        alignment = each if align is None or pointer else constant([align[1]]).value
         found.append(Variable(matched[1], space, types[0], size, alignment, data, pointer, links))
     return found
 
@@ -283,14 +290,20 @@ def _initial(tokens: Sequence[_Token], type_: str) -> tuple[bytes, tuple[Link, .
     """What a variable begins with (5.4.4): numbers of a type, and addresses, whose places are zero in the bytes."""
     width, data, links = bits_of(type_) // 8, b"", list[Link]()
     for element in _separated([token for token in tokens if token.text not in "{}"]):
-        words = [token.text for token in element]
-        if name := next((token.text for token in element if token.kind == "word" and token.text != "generic"), None):
-            mask = _integer(words[0]) if words[1:2] == ["("] and element[0].kind == "number" else -1
-            more = _sum([token for token in element[words.index(name) :] if token.text != ")"])[1]
-            links.append(Link(len(data), width, name, more, mask))
-        number = Number(0) if name else _number(element)
-        bits = number.number
-        if number.type == "f64" and type_ != "f64":
+        mask = -1
+        if element[0].kind == "number" and [token.text for token in element[1:2]] == ["("]:
+            mask, element = _whole(element[:1]), element[2:-1]
+        if element[0].text == "generic":
+            element = [element[2], *element[4:]]
+        if element[0].kind == "word":
+            base, more = _address(element)
+            links.append(Link(len(data), width, str(base and base.name), more, mask))
+            data += bytes(width)
+            continue
+        bits, kind = _immediate(element)
+        if bool(kind) != (type_[0] == "f"):
+            raise ValueError(kind)
+        if kind == "f64" and type_ != "f64":
             bits = int(np.array(bits, "u8").view("f8").astype(f"f{width}").view(f"u{width}"))
         data += (bits & (1 << 8 * width) - 1).to_bytes(width, "little")
     return data, tuple(links)
@@ -317,56 +330,47 @@ def _operands(tokens: Sequence[_Token]) -> tuple[Operand, ...]:
 
 def _operand(tokens: list[_Token]) -> Operand:
     first, last = tokens[0].text, tokens[-1].text
-    if any(token.text == "|" for token in tokens):
-        at = [token.text for token in tokens].index("|")
-        return Both(_operand(tokens[:at]), _operand(tokens[at + 1 :]))
-    if (first, last) in (("{", "}"), ("(", ")")):
+    if (first, last) == ("{", "}"):
         return Vector(_operands(tokens[1:-1]))
-    if first == "[":
+    if (first, last) == ("[", "]"):
         inner, *more = _separated(tokens[1:-1])
-        base, offset = _sum(inner)
+        base, offset = _address(inner)
         return MemoryOperand(base, offset, tuple(_operand(each) for each in more))
-    if first == "!":
-        return Name(tokens[1].text, negated=True)
-    base, offset = _sum(tokens)
-    if base is not None:
-        return MemoryOperand(base, offset) if offset else base
-    return _number(tokens)
+    if first == "!" and tokens[1].kind == "word":
+        (name,) = tokens[1:]
+        return Name(name.text, negated=True)
+    if tokens[0].kind != "word":
+        return _immediate(tokens)
+    if len(tokens) > 1 and tokens[1].text == "|":
+        return Both(Name(first), _operand(tokens[2:]))
+    base, offset = _address(tokens)
+    return MemoryOperand(base, offset) if offset else Name(first)
 
 
-def _sum(tokens: list[_Token]) -> tuple[Name | None, int]:
-    """A name and what is added to it."""
-    base, offset, sign = None, 0, 1
-    for token in tokens:
-        if token.text in "+-":
-            sign = sign if token.text == "+" else -sign
-        elif token.kind == "number":
-            offset, sign = offset + sign * _integer(token.text), 1
-        elif token.kind == "word" and base is None:
-            base = Name(token.text)
-        else:
-            raise ValueError(token.text)
-    return base, offset
+def _address(tokens: list[_Token]) -> tuple[Name | None, int]:
+    """A name, where there is one, and what is added to it."""
+    if tokens[0].kind != "word":
+        return None, _whole(tokens)
+    sign = [token.text for token in tokens[1:2]]
+    if sign not in ([], ["+"]):
+        raise ValueError(sign)
+    return Name(tokens[0].text), _whole(tokens[2:]) if sign else 0
 
 
-def _integer(text: str) -> int:
-    if text[:2].lower() in ("0f", "0d"):
-        return int(text[2:], 16)
-    if "." in text:
-        return 0
-    text = text.rstrip("U")
-    return int(text, 8) if re.fullmatch(r"0[0-7]+", text) else int(text, 0)
+def _whole(tokens: list[_Token]) -> int:
+    """The value of an expression of whole numbers."""
+    number = _immediate(tokens)
+    if number.type:
+        raise ValueError(number)
+    return number.number
 
 
-def _number(tokens: list[_Token]) -> Number:
-    text = tokens[-1].text
-    sign = -1 if len(tokens) > 1 and tokens[0].text == "-" else 1
-    kind = {"0f": "f32", "0d": "f64"}.get(text[:2].lower(), "")
-    if "." in text:
-        import struct
-
-        return Number(struct.unpack("<Q", struct.pack("<d", sign * float(text)))[0], "f64")
-    return Number(sign * _integer(text), kind)
+def _immediate(tokens: list[_Token]) -> Number:
+    words = [token.text for token in tokens]
+    if len(words) == 1 and (type_ := {"0f": "f32", "0d": "f64"}.get(words[0][:2].lower())):
+        return Number(int(words[0][2:], 16), type_)
+    value, type_ = constant(words)
+    return Number(int(np.float64(value).view("u8")), type_) if type_ == "f64" else Number(value)
 
 
 def _resolved(instruction: Statement, scope: _Scope) -> Statement:

@@ -95,7 +95,7 @@ class Threads:
             found |= {f"%clusterid.{name}": number, f"%nclusterid.{name}": launch.grid[axis] // cluster[axis]}
             rank += within * int(np.prod(cluster[:axis]))
         lane = self.number % WARP
-        found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP, "WARP_SZ": WARP}
+        found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP}
         found |= {"%lanemask_eq": 1 << lane, "%lanemask_lt": (1 << lane) - 1, "%lanemask_le": (2 << lane) - 1}
         found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%nsmid": 1}
         found |= dict.fromkeys(("%dynamic_smem_size", "%total_smem_size"), launch.shared)
@@ -164,8 +164,10 @@ class Threads:
                     return Register(width, every.astype(f"i{max(width // 8, 1)}").view(f"u{max(width // 8, 1)}"))
                 return Register.constant(width, self.address_of(name, function), self.threads)
             case Number(number, kind):
-                if kind == "f64" and type_ in ("f32", "f16", "bf16"):
-                    number = int(np.float32(np.uint64(number & (1 << 64) - 1).view("f8")).view("u4"))
+                if not _written_as(kind, type_):
+                    raise Unknown(f"an operand of type {type_} is no {'float' if kind else 'number'} as it is written")
+                if (kind, type_) == ("f64", "f32"):
+                    number = int(np.float32(np.uint64(number).view("f8")).view("u4"))
                 if type_ == "pred":
                     return Register(1, np.full(self.threads, bool(number)))
                 return Register.constant(width, number, self.threads)
@@ -340,3 +342,10 @@ class Threads:
             if race.at_once:
                 words = "writes another value where another thread writes at once"
             self.fault("race", threads[race.accesses], f"{own.parts[0]} {words}")
+
+
+def _written_as(kind: str, type_: str) -> bool:
+    """Whether an operand of a type may be an immediate: a whole number, or a float or the bits of one (4.5)."""
+    if "f" in type_ or type_.endswith("x2"):
+        return bool(kind) and type_ in ("f32", "f64")
+    return not kind or type_ == f"b{kind[1:]}"

@@ -422,7 +422,7 @@ def test_what_is_chosen_and_compared():
     assert np.isnan(computed("min.NaN.f32 %d, %a, %b;", "f32", {"a": a, "b": b})[2])
     assert computed("max.xorsign.abs.f32 %d, %a, %b;", "f32", {"a": a, "b": b})[[0, 4, 5]].tolist() == [2.0, -2.0, -1.0]
     halves = np.array([0x3C00C000, 0xBC003C00], "u4")  # 1 above -2, -1 above 1
-    text = "setp.gt.f16x2 %p|%q, %a, 0; selp.u32 %d, 1, 0, %p; @%q add.u32 %d, %d, 2;"
+    text = "mov.b32 %d, 0; setp.gt.f16x2 %p|%q, %a, %d; selp.u32 %d, 1, 0, %p; @%q add.u32 %d, %d, 2;"
     assert computed(text, "u32", {"a": halves}).tolist() == [2, 1]
     assert computed("bfind.shiftamt.u32 %d, %a;", "u32", {"a": np.array([1, 1 << 31, 0], "u4")}).tolist() == [
         31,

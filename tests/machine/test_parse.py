@@ -50,6 +50,14 @@ CHANGES = {
 }
 
 
+CHANGES[
+    """mov.b32 %s, 3 << 2; add.s32 %s, %s, -(3+4)*2; add.s32 %s, %s, 1 > 2 ? 4 : 3; .local .b32 three[0x2], four;
+    st.local.b32 [three+2*2], %s; ld.local.b32 %t, [three+0b1*4]; mul.wide.u32 %x0, %t, 1 << 2;
+    add.s64 %x0, %x0, %in; ld.global.b32 %t, [%x0]; ld.global.b32 %s, [%in+(1+1)*4]; st.global.v2.b32 [%out], {%t, %s};
+    ld.global.b32 %t, [%in+-0U]; st.global.v2.b32 [%out+1*8], {%t, %t};"""
+] = [1, 2, 0, 0]
+
+
 @pytest.mark.parametrize("changes", CHANGES)
 def test_vectors_are_their_elements(changes):
     given = np.arange(128, dtype="u4")
@@ -64,6 +72,24 @@ def test_ptxas_reads_them(tmp_path, changes):
     command = [program("ptxas"), "-arch=sm_90a", tmp_path / "turn.ptx", "-o", tmp_path / "turn.o"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("mov.u32 %s, 1.5;", "mov.b32 %s, 1.5;", "add.u32 %s, %s, 0f3F800000;", "mov.b32 %s, 0d3FF0000000000000;"),
+        *(
+            "mov.f32 %f, 1;",
+            "add.f16x2 %s, %s, 0x3c003c00;",
+            "fma.rn.bf16x2 %s, %s, %s, 1.0;",
+            "setp.eq.f32 %p, %f, 1;",
+        ),
+    ],
+)
+def test_an_immediate_is_of_the_type_of_its_operand(line, tmp_path):
+    line = f"{{ .reg .f32 %f; .reg .pred %p; {line} }}"
+    found = run(KERNEL.replace("CHANGES", line), {"in": "u32[128]", "out": "u32[128]=0"})
+    assert "not known" in str(found)
 
 
 @pytest.mark.parametrize("type_", ["b4", "u6", "b24", "b256"])
