@@ -9,8 +9,9 @@ import numpy as np
 from ...db.layout.algebra import Array
 
 #: Who accesses memory: threads themselves, their copies by cp.async, the reads of the wgmma of their warpgroup, and
-#: those of their bulk copies. What bulk copies and st.async write belongs to the mbarrier that they complete on.
-OWN, COPIES, WGMMA, BULK, COMPLETES = range(5)
+#: those of their bulk copies. What bulk copies and st.async write belongs to the mbarrier that they complete on. What
+#: an atomic writes that decides by what it finds, others may read plainly, as before a loop of cas.
+OWN, COPIES, WGMMA, BULK, COMPLETES, DECIDES = range(6)
 
 #: An access is one number: its kind, its time, whether it is strong, and the thread or mbarrier of the grid. 0 is none.
 _KIND, _TIME, _STRONG = 60, 32, 1 << 31
@@ -24,6 +25,11 @@ def numbers(kind: int, time: int, who: Array, *, strong: bool = False) -> Array:
 def after(time: Array) -> Array:
     """The least number that an access after a time can have, which is one of threads themselves."""
     return np.asarray(time + 1 << _TIME)
+
+
+def may_race(accesses: Array) -> Array:
+    """Whether others may not access the same plainly at any time."""
+    return np.asarray(accesses < DECIDES << _KIND)
 
 
 def is_strong(accesses: Array) -> Array:

@@ -15,7 +15,7 @@ from ...db.layout.algebra import Array
 from .launch import Maker, Step, known
 from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
-from .values import NONE, UNSET, ActiveThreads, Register, joined, to_bits, whole
+from .values import NONE, ActiveThreads, Register, joined, to_bits, whole
 
 
 class Rule(NamedTuple):
@@ -148,8 +148,6 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
         def join(ids: Sequence[Array | None], at: Any) -> Array | None:
             if name in signs and numbers.dtype.kind == "f":
                 ids = _changing(numbers[at], [given[0][at], signs[name] * given[1][at]], ids)
-            elif name == "mul":
-                ids = _by_zero([each[at] for each in given], ids)
             return machine.tape.join(rule.joins, ids)
 
         _put(result, "u32" if counts else type_, numbers, sources, join, group)
@@ -197,14 +195,6 @@ def _changing(total: Array, numbers: Sequence[Array], ids: Sequence[Array | None
     return found
 
 
-def _by_zero(numbers: Sequence[Array], ids: Sequence[Array | None]) -> list[Array | None]:
-    """The origins of two numbers that are multiplied, but of what nobody wrote where the other is a whole zero."""
-    return [
-        own if own is None or other.dtype.kind == "f" else np.where((own == UNSET) & (other == 0), NONE, own)
-        for own, other in zip(ids, reversed(numbers), strict=True)
-    ]
-
-
 def _product(machine: Machine, instruction: Statement, function: Function) -> Step:
     """mul, mad and fma: a product, whole, its upper or its lower half, and what is added to it.
 
@@ -234,7 +224,7 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
             numbers = a * b if c is None else _fused(a, b, c)
 
         def join(ids: Sequence[Array | None], at: Any) -> Array | None:
-            parts = [machine.tape.join("mul", _by_zero([a[at], b[at]], ids[:2])), *ids[2:]]
+            parts = [machine.tape.join("mul", ids[:2]), *ids[2:]]
             if c is not None and c.dtype.kind == "f":
                 parts = _changing(numbers[at].astype(c.dtype), [(a * b)[at], c[at]], parts)
             return machine.tape.join("add", parts)

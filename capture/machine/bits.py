@@ -14,7 +14,7 @@ from ...db.layout.algebra import Array
 from .launch import Maker, Step, Unknown, known
 from .ptx import Both, Function, Number, Statement, bits_of
 from .schedule import Machine
-from .values import NONE, ActiveThreads, joined, merged, shifted, to_bits, unset
+from .values import NONE, ActiveThreads, joined, merged, shifted, to_bits
 
 #: The table of a function of three bits: of 1s where the first, the second and the third are set (9.7.8.6).
 TRUTH = {"and": 0xF0 & 0xCC, "or": 0xF0 | 0xCC, "xor": 0xF0 ^ 0xCC, "not": 0x0F}
@@ -63,8 +63,7 @@ def _logic(machine: Machine, instruction: Statement, function: Function) -> Step
         values = [source.bits for source in sources]
         bits = compute(values)
         origin = None
-        of_itself = name == "xor" and operands[0] == operands[1]  # a zero, whatever it is
-        if not of_itself and any(source.origin is not None for source in sources):
+        if any(source.origin is not None for source in sources):
             origin = np.zeros((machine.threads, max(result.width // 8, 1)), np.int32)
             for number, source in enumerate(sources):
                 if source.origin is None:
@@ -75,7 +74,7 @@ def _logic(machine: Machine, instruction: Statement, function: Function) -> Step
                 origin = merged(origin, np.where(kept != 0, own, NONE))
         if found_set is not None and other is not None:
             combine = np.logical_or if "or" in instruction.parts else np.logical_and
-            found_set.put(combine(bits != 0, other[0].bits ^ other[1]), unset([*sources, other[0]]), group)
+            found_set.put(combine(bits != 0, other[0].bits ^ other[1]), None, group)
         result.put(bits, origin, group)
 
     return step

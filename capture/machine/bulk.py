@@ -66,7 +66,8 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     globe, shared, type_ = machine.spaces.globe, machine.spaces.shared, instruction.type
     source = globe if from_ == "global" else shared
 
-    def reduce(units: Array, data: Array, origin: Array, type_: str) -> None:
+    def reduce(units: Array, data: Array, origin: Array, type_: str, who: Array) -> None:
+        before, _ = globe.load(units, UNIT)
         width = bits_of(type_) // 8
         at = (units[:, None] + np.arange(0, UNIT, width)).ravel()
         sides = (globe.load(at, width), (data.reshape(-1, width), origin.reshape(-1, width)))
@@ -74,6 +75,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
             Register(8 * width, np.ascontiguousarray(each).view(f"u{width}").ravel(), ids) for each, ids in sides
         )
         globe.store(at, *combined(machine, operation, type_, old, [new]))
+        machine.writes(globe, units, before, who, strong=True)
 
     def copy(thread: int) -> None:
         found, start = side(thread), int(within(np.array([thread]))[0])
@@ -87,7 +89,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         if not loads:
             data, origin = machine.load(shared, at, UNIT, who, by=BULK)
             if operation:
-                reduce(units[inside], data[inside], origin[inside], found.type or type_)
+                reduce(units[inside], data[inside], origin[inside], found.type or type_, who[inside])
                 return
             machine.store(globe, units[inside], data[inside], origin[inside], who[inside])
             return

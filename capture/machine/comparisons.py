@@ -12,7 +12,7 @@ from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, SHARED
 from .ptx import Both, Function, Operand, Statement
 from .schedule import Machine
-from .values import NONE, ActiveThreads, Register, unset
+from .values import ActiveThreads
 
 #: Comparisons; what ends in u is also true where a number is none (9.7.5).
 COMPARISONS: Mapping[str, Callable[[Array, Array], Any]] = {
@@ -45,8 +45,8 @@ _TESTS: Mapping[str, Callable[[Array], Array]] = {
 
 def _comparison(
     machine: Machine, words: Sequence[str], type_: str, operands: Sequence[Operand], function: Function
-) -> tuple[Callable[[], Array], Callable[..., Array], list[Register]]:
-    """What compares two numbers, and then combines what it is given with another predicate; and all that it reads.
+) -> tuple[Callable[[], Array], Callable[[Array], Array]]:
+    """What compares two numbers, and then combines what it is given with another predicate.
 
     The words are the comparison, and how it is combined.
     """
@@ -62,17 +62,17 @@ def _comparison(
         found = np.asarray(compare(a, b))
         return found if name in COMPARISONS else found | np.isnan(a) | np.isnan(b)
 
-    def combine(found: Array, *, flip: bool = False) -> Array:
-        return combined(found, other.bits ^ negated ^ flip) if combined and other is not None else found
+    def combine(found: Array) -> Array:
+        return combined(found, other.bits ^ negated) if combined and other is not None else found
 
-    return true, combine, [*sources, *([other] if other else [])]
+    return true, combine
 
 
 def _compare(machine: Machine, instruction: Statement, function: Function) -> Step:
     """setp: a comparison, with its opposite as a second result, and with another predicate."""
     *words, type_ = instruction.parts[1:]
     target, *operands = instruction.operands
-    true, combine, (a, b, *other) = _comparison(machine, words, type_, operands, function)
+    true, combine = _comparison(machine, words, type_, operands, function)
     targets = [target.first, target.second] if isinstance(target, Both) else [target]
     results = machine.registers_of(targets, "pred", function)
 
@@ -80,14 +80,7 @@ def _compare(machine: Machine, instruction: Statement, function: Function) -> St
         found = true()
         # Of pairs, one result is of the lower and one of the upper; else the second is the opposite.
         for result, own in zip(results, found.T if type_.endswith("x2") else (found, ~found), strict=False):
-            bits = combine(own)
-            # What could not change the result is not asked.
-            origins = [
-                np.where((changed == bits)[:, None], NONE, origin)
-                for sources, changed in (([a, b], combine(~own)), (other, combine(own, flip=True)))
-                if (origin := unset(sources)) is not None
-            ]
-            result.put(bits, np.minimum.reduce(origins) if origins else None, group)
+            result.put(combine(own), None, group)
 
     return step
 
@@ -96,7 +89,7 @@ def _set(machine: Machine, instruction: Statement, function: Function) -> Step:
     """set: a comparison whose result is a number: ones in all bits, or 1.0."""
     *words, to, type_ = instruction.parts[1:]
     result = machine.register(instruction.operands[0], to, function)
-    true, combine, _ = _comparison(machine, words, type_, instruction.operands[1:], function)
+    true, combine = _comparison(machine, words, type_, instruction.operands[1:], function)
 
     def step(group: ActiveThreads) -> None:
         found = combine(true())
@@ -130,7 +123,7 @@ def _test(machine: Machine, instruction: Statement, function: Function) -> Step:
     result, value = (
         machine.register(each, kind, function) for each, kind in zip(instruction.operands, ("pred", type_), strict=True)
     )
-    return lambda group: result.put(np.asarray(test(value.numbers(type_))), unset([value]), group)
+    return lambda group: result.put(np.asarray(test(value.numbers(type_))), None, group)
 
 
 def _is_in(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -138,7 +131,7 @@ def _is_in(machine: Machine, instruction: Statement, function: Function) -> Step
     low, high = _WINDOWS[instruction.parts[1].partition("::")[0]]
     result = machine.register(instruction.operands[0], "pred", function)
     value = machine.register(instruction.operands[1], "u64", function)
-    return lambda group: result.put((value.bits >= low) & (value.bits < high), unset([value]), group)
+    return lambda group: result.put((value.bits >= low) & (value.bits < high), None, group)
 
 
 _WINDOWS = {"shared": (SHARED, LOCAL), "local": (LOCAL, GLOBAL), "global": (GLOBAL, 1 << 63), "const": (1 << 63,) * 2}

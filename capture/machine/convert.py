@@ -119,14 +119,13 @@ def _convert(machine: Machine, instruction: Statement, function: Function) -> St
             numbers = limited(instruction, numbers, to)
         if to[0] in "fb" and to != of:
             numbers = rounded_to(to, numbers, words)
-        if of[0] in "us" and to[0] in "us" and source.origin is not None:
-            result.put_numbers(to, numbers, None, group)
+        origin = source.origin if of[0] in "us" and to[0] in "us" else None
+        result.put_numbers(to, numbers, source.ids if origin is None else None, group)
+        if origin is not None:
             count = min(bits_of(of), bits_of(to)) // 8
             kept = np.zeros((machine.threads, result.width // 8), np.int32)
-            kept[:, :count] = source.origin[:, :count]
+            kept[:, :count] = origin[:, :count]
             result.put(result.bits, kept, group)
-        else:
-            result.put_numbers(to, numbers, source.ids, group)
 
     return step
 

@@ -11,7 +11,7 @@ from ...db.layout.algebra import Array
 from .launch import Maker, Step, Unknown
 from .ptx import Both, Function, Statement
 from .schedule import Machine
-from .values import ActiveThreads, unset
+from .values import ActiveThreads
 
 
 def _shuffle(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -62,7 +62,7 @@ def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
         true = value.bits ^ negated
         yes, no = _ballot(group, true), _ballot(group, ~true)
         found = {"ballot": yes, "any": yes != 0, "all": no == 0, "uni": (yes == 0) | (no == 0)}[kind]
-        result.put(found, unset([value]) if kind != "ballot" else None, group)
+        result.put(found, None, group)
 
     return step
 
@@ -88,7 +88,7 @@ def _match(machine: Machine, instruction: Statement, function: Function) -> Step
             whole_ = words == _ballot(group, group.mask)
             words = np.where(whole_, words, 0).astype("u4")
             if agreed:
-                agreed.put(whole_, unset([value]), group)
+                agreed.put(whole_, None, group)
         result.put(words, None, group)
 
     return step

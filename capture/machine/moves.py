@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ...db.layout.algebra import Array
-from .accesses import COPIES
+from .accesses import COPIES, DECIDES, OWN
 from .launch import Maker, Step, Unknown
 from .ptx import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
@@ -128,7 +128,7 @@ _ATOMIC: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 
-#: Atomics that decide by what they find themselves: others may read the place plainly, as before a loop of cas.
+#: Atomics that decide by what they find themselves.
 _COMPARES = ("cas", "min", "max")
 
 
@@ -154,6 +154,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     if not operation or (vector and operation != "add"):
         raise Unknown(f"{instruction.opcode} is not known")
     alone = "cta" in parts  # other blocks are not ordered by it
+    by = DECIDES if operation in _COMPARES else OWN
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
@@ -173,8 +174,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                     old = news[0].like(data, held)
                     memory.store(at, *combined(machine, operation, type_, old, news))
                     old_bits[chosen], old_held[chosen] = old.bits, held
-                if operation not in _COMPARES:
-                    machine.writes(memory, index, before, who, strong=True)
+                machine.writes(memory, index, before, who, by=by, strong=True)
             if returns:
                 result.put(old_bits, old_held if old_held.any() else None, group)
         machine.patience[group.mask] += 1

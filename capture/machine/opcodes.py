@@ -22,9 +22,18 @@ from . import (
     tensor_memory,
     warpgroup,
 )
+from .dependence import followed
 from .launch import Maker, Step, Unknown
 from .ptx import Function, Statement
 from .schedule import Machine
+
+#: What computes registers of others; what only moves bytes leaves each what it is.
+_COMPUTES = {
+    make
+    for room in (arithmetic, bits, comparisons, convert, exchange)
+    for name, make in room.MAKERS.items()
+    if name not in ("mov", "shfl")
+}
 
 _ROOMS = (arithmetic, barriers, bits, bulk, comparisons, control, convert, exchange, moves)
 
@@ -67,4 +76,5 @@ def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
             raise Unknown(f"{instruction.opcode} is not known with {len(instruction.operands)} operands")
         if instruction.type not in takes.types:
             raise Unknown(f"{instruction.opcode} is not known: it is of {', '.join(takes.types)}")
-    return make(machine, instruction, function)
+    step = make(machine, instruction, function)
+    return followed(machine, instruction, function, step) if make in _COMPUTES else step

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...db.isa.instructions import WARP, WARPGROUP
 from ...db.layout.algebra import Array
-from .accesses import BULK, COMPLETES, COPIES, OWN, WGMMA, Accesses, after, is_strong, numbers, parts
+from .accesses import BULK, COMPLETES, COPIES, DECIDES, OWN, WGMMA, Accesses, after, is_strong, may_race, numbers, parts
 
 #: Agents of each warp.
 _KINDS = 4
@@ -161,6 +161,10 @@ class Order:
             race = race and race._replace(at_once=not race.by.startswith("block"))
         return race
 
+    def decides(self, memory: Accesses, place: Array, threads: Array) -> None:
+        """Note writes (n, bytes) of atomics that decide by what they find, with which nothing races."""
+        memory.writer[place] = self._numbers(threads, DECIDES)
+
     def _together(self, reads: list[Array], accesses: Array, threads: Array) -> Array:
         """Whether accesses are at once with one of the ``reads`` that the same thread has made which writes now.
 
@@ -185,7 +189,7 @@ class Order:
         shape = accesses.shape
         if (accesses == accesses[:, :1]).all():  # as of what was written together
             accesses = accesses[:, :1]
-        late = np.asarray(accesses >= self._settled(memory, threads, by))
+        late = np.asarray(accesses >= self._settled(memory, threads, by)) & may_race(accesses)
         if strong:
             late &= ~is_strong(accesses)
         if late.any():

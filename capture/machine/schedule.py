@@ -16,7 +16,7 @@ from ...db.text import counted, spans
 from .flights import Flights
 from .launch import MEANINGLESS, Job, Step, reason
 from .order import Mbarrier
-from .ptx import MemoryOperand, Name, Statement, Vector
+from .ptx import Statement
 from .threads import Threads
 from .values import UNSET, ActiveThreads, Register
 
@@ -184,14 +184,7 @@ class Machine(Threads):
         instruction, function = self.program[self.at]
         if instruction.opcode.startswith(flights.waits):
             return
-        registers = [
-            found
-            for operand in instruction.operands
-            for item in (operand.items if isinstance(operand, Vector) else (operand,))
-            if isinstance(item, Name | MemoryOperand)
-            for name in [item if isinstance(item, Name) else item.base]
-            if name and (found := self.registers.get((function.name, name.name)))
-        ]
+        registers = self.named(instruction.operands, function)
         touched = flights.touched(registers, group.warps)
         if touched is None:
             return

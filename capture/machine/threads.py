@@ -14,13 +14,14 @@ from ...db.isa.shared import BANKS
 from ...db.layout.algebra import Array
 from ...db.layout.banks import degrees
 from ..values import LINE
-from .accesses import OWN, Accesses
+from .accesses import DECIDES, OWN, Accesses
 from .flights import Flights
 from .launch import Fault, Job, Unknown
 from .memory import LOCAL, SHARED, Memory, Spaces
 from .order import Order, Race
 from .ptx import (
     REGISTER_BITS,
+    Both,
     Function,
     MemoryOperand,
     Module,
@@ -181,6 +182,19 @@ class Threads:
         """The registers of some operands of one type."""
         return [self.register(operand, type_, function, loose=loose) for operand in operands]
 
+    def named(self, operands: Sequence[Operand], function: Function) -> list[Register]:
+        """The registers that some operands name."""
+        found = []
+        for operand in operands:
+            match operand:
+                case Vector(items):
+                    found += self.named(items, function)
+                case Both():
+                    found += self.named(operand, function)
+                case MemoryOperand(Name(name)) | Name(name):
+                    found += [self.registers[key] for key in [(function.name, name)] if key in self.registers]
+        return found
+
     def predicate(self, operand: Operand, function: Function) -> tuple[Register, bool]:
         """The register of a predicate, and whether it is negated."""
         negated = isinstance(operand, Name) and operand.negated
@@ -323,6 +337,9 @@ class Threads:
             place = index[:, None] + np.arange(before.shape[1])
             after = memory.data[place]
             data = after if data is None else data
+            if by == DECIDES:
+                self.order.decides(accesses, place, threads)
+                return
             race = self.order.writes(
                 accesses, place, threads, before != data, after != data, by, strong=strong, mbarrier=mbarrier
             )

@@ -137,13 +137,12 @@ def trace(
     made = {}
     if not log.stopped:
         unwritten = Unwritten(tape)
-        for each in [
-            each for each, before in zip(given, arguments, strict=True) if before.array is None or each is output
-        ]:
+        for each, before in zip(given, arguments, strict=True):
             if each.name in left:
-                at = begins[each.name] + np.arange(prod(each.shape)) * each.bits // 8
+                writer = history.globe.writer[begins[each.name] + np.arange(prod(each.shape)) * each.bits // 8]
+                filled = before.array is not None and each is not output
                 made[each.name], found = unwritten.left(
-                    judge, each.name, left[each.name], history.globe.writer[at], machine
+                    judge, each.name, left[each.name], writer, machine, filled=filled
                 )
                 findings += found
     notes = [f"not known: {words}, {place}" for words, place in unknown.items()]

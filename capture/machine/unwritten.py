@@ -12,6 +12,9 @@ from .operands import Diagnostic
 from .schedule import Machine
 from .values import NONE, UNSET, Execution, Join, Tape
 
+#: What combines what memory holds with what it is given.
+_COMBINE = {"atom", "red", "reduce"}
+
 
 class Unwritten:
     """Which values were computed of something that nobody wrote.
@@ -62,16 +65,23 @@ class Unwritten:
         return None
 
     def left(
-        self, judge: Judge, name: str, ids: Array, writer: Array, machine: Machine
+        self, judge: Judge, name: str, ids: Array, writer: Array, machine: Machine, *, filled: bool
     ) -> tuple[Array, list[Diagnostic]]:
-        """The elements of an array that are left so, by their origins and the last writes of their first bytes."""
-        found = self.of(ids) & (writer != 0)
+        """The elements of an array that are left so, by their origins and the last writes of their first bytes.
+
+        Of one that is ``filled`` only those where that is combined with what is there: what is stored may be padding.
+        """
+        found, steps = self.of(ids) & (writer != 0), np.array(machine.order.history.steps)
+        if filled and found.any():
+            at = steps[parts(writer).time]
+            combine = [each for each in np.unique(at[found]) if {*machine.program[each][0].parts[:2]} & _COMBINE]
+            found &= np.isin(at, combine)
         if not found.any():
             return found, []
         first, number = int(found.argmax()), judge.names.index(name)
         _, time, who = (int(part) for part in parts(writer[first]))
         block, thread = divmod(who, machine.per_block)
-        place = machine.program[machine.order.history.steps[time]][0].place
+        place = machine.program[steps[time]][0].place
         element = judge.element(number, [int(part) for part in np.unravel_index(first, judge.shapes[number])])
         of = f" of block {block}" if block else ""
         details = [f"the first is {element}, stored at {place} by warp {thread // WARP}, lane {thread % WARP}{of}"]

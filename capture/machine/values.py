@@ -165,7 +165,7 @@ def whole(origin: Array) -> Array:
 
 def merged(first: Array, second: Array) -> Array:
     """The origins of bytes that come from two: where both have one, it is the same or MIXED."""
-    both = np.where(first == second, first, np.where(np.minimum(first, second) == UNSET, UNSET, MIXED))
+    both = np.where(first == second, first, MIXED)
     return np.where(first == NONE, second, np.where(second == NONE, first, both)).astype(np.int32)
 
 
@@ -200,16 +200,6 @@ def shifted(origin: Array | None, bits: Array, by: Array, tape: Tape) -> Array |
         near = np.where(pair, low + 1, np.where(first, whole_bytes - 1, MIXED))
         cut = np.where((lower == 0) & (upper == 0), cut, np.where(rest == 4, near, MIXED))
     return np.where(rest == 0, whole_bytes, cut).astype(np.int32)
-
-
-def unset(sources: Sequence[Register]) -> Array | None:
-    """The origin of a predicate: only whether it was computed of something."""
-    found = None
-    for source in sources:
-        if source.origin is not None and source.origin.min() == UNSET:
-            own = np.where(source.origin.min(axis=1) == UNSET, UNSET, NONE)
-            found = own if found is None else np.minimum(found, own)
-    return None if found is None else found[:, None].astype(np.int32)
 
 
 def joined(registers: Sequence[Register], width: int | None = None) -> Array | None:

@@ -104,13 +104,10 @@ def mistaken(count):
 
 
 def determined(found):
-    """Whether a kernel leaves the same bytes everywhere: nothing races, faults, or multiplies what nobody wrote."""
+    """Whether a kernel leaves the same bytes everywhere: nothing races, faults, or leaves what nobody wrote."""
     from lanemap.capture.machine.report import FAULTS
-    from lanemap.capture.machine.values import UNSET, Execution
 
-    products = [event for event in found.judge.tape.events if isinstance(event, Execution)]
-    unset = any((origins == UNSET).any() for event in products for origins in event.held.values())
-    return not (unset or found.notes or {finding.kind for finding in found.findings} & FAULTS.keys())
+    return not (found.notes or {finding.kind for finding in found.findings} & FAULTS.keys())
 
 
 def built_case(folder, number, case, database):

@@ -1,7 +1,11 @@
 """What nobody wrote is a finding where it reaches what a kernel leaves, and none where it does not."""
 
+import re
+
 import numpy as np
 import pytest
+
+from lanemap.capture.machine.values import UNSET as UNSET_ORIGIN
 
 from ..gpu.corpus import right
 from .conftest import run
@@ -9,7 +13,7 @@ from .kernels import ARGUMENTS, FORMULA
 from .test_operands import MMA, changed
 
 KERNEL = """.visible .entry keep(.param .u64 from, .param .u64 to) {
-.reg .b64 %from, %to; .reg .b32 %t, %a, %never, %s; .reg .b16 %h, %g, %twin; .reg .f32 %f; .reg .pred %p;
+.reg .b64 %from, %to; .reg .b32 %t, %a, %never, %s; .reg .b16 %h, %g, %twin; .reg .f32 %f; .reg .pred %p, %q;
 .shared .align 16 .b8 tile[256];
 ld.param.u64 %from, [from]; ld.param.u64 %to, [to]; mov.u32 %t, %tid.x; mov.u32 %s, tile;
 mad.wide.u32 %from, %t, 4, %from; mad.wide.u32 %to, %t, 4, %to; mad.lo.u32 %s, %t, 4, %s;
@@ -17,6 +21,12 @@ ld.global.u32 %a, [%from]; setp.lt.u32 %p, %t, 5; mov.b32 {%h, %g}, %a;
 LINE
 ret; }"""
 GIVEN = {"from": np.arange(64, dtype="u4"), "to": "u32[64]"}
+FILLED = {**GIVEN, "to": "u32[64]=0"}
+
+
+#: A predicate that hangs on what nobody wrote, and what keeps a number.
+UNSET = "setp.eq.u32 %q, %never, 3;"
+KEEP = "st.global.u32 [%to], %a;"
 
 
 def left(line, given=GIVEN, **how):
@@ -39,6 +49,25 @@ def left(line, given=GIVEN, **how):
         ("red.global.add.u32 [%to], %never;", 64, 0),
         ("st.global.u32 [%to], %a; @!%p st.global.u16 [%to+2], %twin;", 59, 5),
         ("xor.b32 %a, %a, %never; st.global.u32 [%to], %a;", 64, 0),
+        (f"{UNSET} selp.u32 %a, %a, 7, %q; {KEEP}", 63, 0),
+        (f"{UNSET} not.pred %q, %q; selp.u32 %a, 6, 7, %q; {KEEP}", 64, 0),
+        (f"{UNSET} xor.pred %q, %q, %p; vote.sync.ballot.b32 %a, %q, -1; {KEEP}", 64, 0),
+        (f"@%p bra OVER; mov.u32 %never, %a; OVER: {UNSET} vote.sync.ballot.b32 %a, %q, 0xffffffff; {KEEP}", 32, 0),
+        (f"{UNSET} vote.sync.uni.pred %q, %q, -1; selp.u32 %a, 6, 7, %q; {KEEP}", 64, 0),
+        (f"match.any.sync.b32 %a, %never, -1; {KEEP}", 64, 0),
+        (f"redux.sync.add.u32 %a, %never, -1; {KEEP}", 64, 0),
+        (f"set.gt.u32.u32 %a, %never, 3; {KEEP}", 64, 0),
+        (f"set.eq.u32.u32 %a, %never, 77; {KEEP}", 64, 0),
+        (f"slct.u32.s32 %a, %a, 7, %never; {KEEP}", 63, 0),
+        (f"add.cc.u32 %s, %never, 1; addc.u32 %a, 0, 0; {KEEP}", 64, 0),
+        (f"shl.b32 %a, 3, %never; {KEEP}", 64, 0),
+        (f"bmsk.clamp.b32 %a, 3, %never; {KEEP}", 64, 0),
+        (f"prmt.b32 %a, 0x03020100, 0, %never; {KEEP}", 64, 0),
+        (f"popc.b32 %a, %never; {KEEP}", 64, 0),
+        (f"min.s32 %a, %never, 0; {KEEP}", 64, 0),
+        ("cvt.rn.f32.s32 %f, %never; min.f32 %f, %f, 0f00000000; st.global.f32 [%to], %f;", 64, 0),
+        (f"dp4a.u32.u32 %a, %never, 1, %a; {KEEP}", 64, 0),
+        (f"mov.b32 %s, {{%g, %twin}}; add.u32 %a, %a, %s; {KEEP}", 64, 0),
     ],
 )
 def test_what_nobody_wrote_and_is_stored_is_named(line, count, lane):
@@ -64,11 +93,28 @@ def test_what_nobody_wrote_and_is_stored_is_named(line, count, lane):
         "prmt.b32 %a, %a, %never, 0x3210; st.global.u32 [%to], %a;",
         "lop3.b32 %a, %a, %never, %never, 0xF0; st.global.u32 [%to], %a;",
         "st.shared.u32 [%s], %never; st.shared.u32 [%s], %a; ld.shared.u32 %a, [%s]; st.global.u32 [%to], %a;",
-        """{ .reg .pred %q; @%p setp.gt.u32 %q, %a, 0; setp.gt.and.u32 %p, %a, 1000, %q;
-        @%p st.global.u32 [%to], %s; st.global.u32 [%to], %a; }""",
+        """@%p setp.gt.u32 %q, %a, 0; setp.gt.and.u32 %p, %a, 1000, %q;
+        @%p st.global.u32 [%to], %s; st.global.u32 [%to], %a; """,
         "xor.b32 %never, %never, %never; st.global.u32 [%to], %never;",
         "@%p mov.u32 %never, %a; setp.gt.and.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
         "@!%p mov.u32 %never, %a; setp.gt.or.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
+        f"{UNSET} selp.u32 %a, %a, %a, %q; {KEEP}",
+        f"{UNSET} and.pred %q, %q, %p; selp.u32 %a, 6, 7, %q; @!%p st.global.u32 [%to], %a;",
+        f"{UNSET} or.pred %q, %q, %p; vote.sync.any.pred %q, %q, -1; selp.u32 %a, 6, 7, %q; @%p {KEEP}",
+        f"setp.lt.u32 %p, %never, 0; @%p st.global.u32 [%to], %never; {KEEP}",
+        f"setp.ge.u32 %p, %never, 0; @%p st.global.u32 [%to], %a; {KEEP}",
+        f"sub.u32 %never, %never, %never; add.u32 %a, %a, %never; {KEEP}",
+        f"setp.eq.u32 %p, %never, %never; @%p st.global.u32 [%to], %a; {KEEP}",
+        f"min.u32 %s, %never, 0; add.u32 %a, %a, %s; {KEEP}",
+        f"max.u32 %s, %never, -1; add.u32 %a, %a, %s; {KEEP}",
+        f"dp4a.u32.u32 %a, %never, 0, %a; {KEEP}",
+        f"mul.wide.u16 %s, %twin, 0; add.u32 %a, %a, %s; {KEEP}",
+        f"mov.b32 %s, {{%h, %twin}}; add.u32 %a, %a, %s; and.b32 %a, %a, 0xffff; {KEEP}",
+        f"mov.b32 %s, {{%h, %twin}}; mul.lo.u32 %a, %a, %s; cvt.u32.u16 %a, %a; {KEEP}",
+        f"mov.b32 %s, {{%h, %twin}}; shl.b32 %s, %s, 16; {{ .reg .b16 %u; mov.b32 {{%u, %h}}, %s; }} {KEEP}",
+        f"rem.u32 %s, %never, 1; add.u32 %a, %a, %s; {KEEP}",
+        f"lop3.b32 %s, %never, %never, %never, 0x00; add.u32 %a, %a, %s; {KEEP}",
+        f"shr.u32 %s, %never, 32; add.u32 %a, %a, %s; {KEEP}",
     ],
 )
 def test_what_nobody_wrote_and_is_not_used_is_none(line):
@@ -92,7 +138,48 @@ def test_a_predicate_that_hangs_on_what_nobody_wrote_is_named_where_it_does(line
 
 def test_an_array_that_is_filled_may_hold_anything():
     """As a workspace of parts, of which some are padding."""
-    assert left("st.global.u32 [%to], %never;", {**GIVEN, "to": "u32[64]=0"}).ok
+    assert left("st.global.u32 [%to], %never;", FILLED).ok
+
+
+REDUCED = """st.shared.u32 [%s], VALUE; bar.sync 0; setp.eq.u32 %p, %t, 0;
+@%p cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%to], [tile], 256; cp.async.bulk.commit_group;
+cp.async.bulk.wait_group 0;"""
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("red.global.add.u32 [%to], VALUE;", 64),
+        ("red.global.add.f32 [%to], VALUE;", 64),
+        ("red.global.max.u32 [%to], VALUE;", 64),
+        ("atom.global.add.u32 %a, [%to], VALUE;", 64),
+        ("atom.global.exch.b32 %a, [%to], VALUE;", 64),
+        ("atom.global.cas.b32 %a, [%to], 0, VALUE;", 64),
+        ("@%p atom.global.cas.b32 %a, [%to], 0, VALUE;", 5),
+        (f"fence.proxy.async; {REDUCED}", 64),
+        ("st.global.u32 [%to], VALUE; red.global.add.u32 [%to], 1;", 64),
+    ],
+)
+def test_what_nobody_wrote_and_is_combined_with_what_somebody_did_is_named(line, count):
+    """Also where an array is filled, as that of a sum of parts."""
+    (finding,) = [each for each in left(line.replace("VALUE", "%never"), FILLED).findings if each.kind != "race"]
+    assert finding.words == f"to: {count} of 64 elements are made of what nobody wrote"
+    assert re.fullmatch(r"the first is to\[0\], stored at line \d+ by warp 0, lane 0", finding.details[0])
+    assert {each.kind for each in left(line.replace("VALUE", "%a"), FILLED).findings} <= {"race"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "@!%p mov.u32 %never, 3; @!%p red.global.add.u32 [%to], %never;",
+        "red.global.add.u32 [%to], %a; st.global.u32 [%to], %never;",
+        "red.global.add.u32 [%to], %never; st.global.u32 [%to], %a;",
+        "atom.global.cas.b32 %a, [%to], 1, %never;",
+        "and.b32 %never, %never, 0; red.global.add.u32 [%to], %never;",
+    ],
+)
+def test_what_is_not_combined_with_what_nobody_wrote_is_none(line):
+    assert left(line, FILLED).ok
 
 
 def test_the_last_write_is_named_also_of_another_block():
@@ -140,3 +227,43 @@ def test_no_right_kernel_of_the_corpus_leaves_any(database):
         found = database.trace(case.kernel, given, block=case.block, grid=case.grid)
         assert "unset" not in {finding.kind for finding in found.findings}, (case.name, str(found))
         assert found.checked, case.name
+
+
+BYTE = """.visible .entry byte(.param .u64 to) {
+.reg .b64 %to; .reg .b32 %t, %s, %x, %d, %o; .reg .pred %p, %q; .shared .align 4 .b8 tile[1024];
+ld.param.u64 %to, [to]; mov.u32 %t, %tid.x; mov.u32 %s, tile; mad.lo.u32 %s, %t, 4, %s; mad.wide.u32 %to, %t, 4, %to;
+STORES
+ld.shared.u32 %x, [%s]; mov.u32 %o, OTHER; setp.lt.u32 %p, %o, 0x8000000;
+LINE
+st.global.u32 [%to], %d; ret; }"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    """add.u32 %d, %x, %o; sub.u32 %d, %o, %x; mul.lo.u32 %d, %x, %o; mul.hi.s32 %d, %x, %o; mad.lo.s32 %d, %x, %o, %x;
+    and.b32 %d, %x, %o; or.b32 %d, %o, %x; xor.b32 %d, %x, %x; lop3.b32 %d, %x, %o, %x, 0x5c; min.u32 %d, %x, %o;
+    max.s32 %d, %x, %o; shl.b32 %d, %x, 12; shr.s32 %d, %x, 12; bfe.s32 %d, %x, 6, 20; bfi.b32 %d, %x, %o, 9, 11;
+    prmt.b32 %d, %x, %o, 0xa165; popc.b32 %d, %x; clz.b32 %d, %x; dp4a.s32.s32 %d, %x, %o, %o; abs.s32 %d, %x;
+    setp.gt.u32 %q, %x, %o; selp.b32 %d, %x, %o, %p; set.ge.u32.s32 %d, %x, %o; slct.s32.s32 %d, 9, %o, %x;
+    cvt.s32.s16 %d, %x; cvt.rn.f32.u32 %d, %x; cvt.sat.u8.s32 %d, %x; sad.u32 %d, %x, %o, %x; brev.b32 %d, %x""".split(
+        "; "
+    ),
+)
+def test_what_changes_with_a_byte_is_what_nobody_wrote_without_it(line):
+    """Against all 256 values of one byte, each in another thread: no byte of a result is called unset that stays."""
+    random, missed, count = np.random.default_rng(0), 0, 0
+    line = line.strip() + ";" + " selp.b32 %d, 1, 0, %q;" * line.strip().startswith("setp")
+    for unset in (0, 1, 2, 3) * 2:
+        data, other = random.integers(0, 256, 4), random.choice([0, 3, 0x8000, 0xFFFFFFFF, random.integers(1 << 32)])
+        stores = [f"st.shared.u8 [%s+{at}], {byte};" for at, byte in enumerate(data) if at != unset]
+        text = BYTE.replace("LINE", line).replace("OTHER", str(other))
+        every = run(
+            text.replace("STORES", " ".join([*stores, f"st.shared.u8 [%s+{unset}], %t;"])), ["to=u8[1024]"], block=256
+        )
+        found = run(text.replace("STORES", " ".join(stores)), ["to=u8[1024]"], block=256)
+        values = every.outputs["to"].reshape(256, 4)
+        said, changes = found.judge.stored.ids.reshape(256, 4) == UNSET_ORIGIN, (values != values[0]).any(axis=0)
+        assert not (said & ~changes).any(), (line, data, other, unset)
+        missed, count = missed + np.count_nonzero(~said & changes), count + 1024
+    assert missed <= count / 100, (missed, count)
