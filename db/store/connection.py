@@ -5,7 +5,6 @@ SQLite is read with the standard library alone: SQLAlchemy is too slow to import
 
 import re
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -135,23 +134,17 @@ class FileReader(Reader):
         connection.status = status
         return connection
 
-    def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
-        def run() -> Rows:
-            try:
-                with closing(connection.execute(query)) as cursor:
-                    return Rows(tuple(column[0] for column in cursor.description or ()), collected(cursor, most))
-            except BaseException:
-                connection.close()
-                raise
+    def _interrupt(self, connection: Any) -> None:
+        connection.interrupt()
 
+    def _asked(self, connection: Any, query: str, _: float, most: int) -> Rows:
         limits = {limit: connection.setlimit(limit, value) for limit, value in _LIMITS.items()}
         connection.set_authorizer(_authorize)
-        self._own.queried = True
         try:
-            rows = _interruptible(run, connection.interrupt, seconds)
+            with closing(connection.execute(query)) as cursor:
+                rows = Rows(tuple(column[0] for column in cursor.description or ()), collected(cursor, most))
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             raise LanemapError(sql_words(str(error))) from None
-        self._own.queried = False
         connection.set_authorizer(None)
         for limit, value in limits.items():
             connection.setlimit(limit, value)
@@ -168,33 +161,6 @@ class FileReader(Reader):
             raise UnavailableError(
                 f"cannot read {self.location}: {error}: {RESTORE if damaged else 'name another database'}"
             ) from None
-
-
-def _interruptible(run: Callable[[], Rows], interrupt: Callable[[], object], seconds: float) -> Rows:
-    """Run a query in a thread of its own, so that a time limit, Ctrl-C and SIGTERM can end it."""
-    from concurrent.futures import Future, wait  # not needed by a look-up
-
-    answer: Future[Rows] = Future()
-
-    def work() -> None:
-        try:
-            answer.set_result(run())
-        except BaseException as error:
-            answer.set_exception(error)
-
-    try:
-        # Ctrl-C may come even while the thread starts.
-        threading.Thread(target=work, daemon=True).start()
-        return answer.result(seconds)
-    except TimeoutError:
-        raise too_long(seconds) from None
-    finally:
-        # A query that has just begun misses the first interruption; one that cannot be interrupted is abandoned.
-        for _ in range(20):
-            if answer.done():
-                break
-            interrupt()
-            wait([answer], 0.05)
 
 
 def wait_for_lock(attempt: Callable[[], bool], database: object) -> None:
@@ -305,19 +271,9 @@ class ServerReader(Reader):
     def _spelled(self, statement: str) -> str:
         return re.sub(r"(?<![:\w]):([a-z_]\w*)", r"%(\1)s", statement.replace("%", "%%"))
 
-    def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
-        def run() -> Rows:
-            try:
-                return self._asked(connection, query, seconds, most)
-            except BaseException:
-                connection.close()
-                raise
-
-        self._own.queried = True
+    def _interrupt(self, connection: Any) -> None:
         # The server does not notice its own limit of time while it copies a large value.
-        rows = _interruptible(run, connection.cancel, seconds)
-        self._own.queried = False
-        return rows
+        connection.cancel()
 
     def _asked(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
         import psycopg

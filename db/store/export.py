@@ -113,13 +113,10 @@ def packed_table(source: Source) -> pa.Table:
 
 
 def _provenance(reader: Reader, used: set[str], version: str) -> bytes:
-    with reader.snapshot():
-        reader.verify(rows=False)
-        every = reader.select("SELECT name, kind, title, provenance FROM source ORDER BY id", {}).records()
     described = [
-        {"name": record["name"], "kind": record["kind"], "title": record["title"], **json.loads(record["provenance"])}
-        for record in every
-        if record["name"] in used
+        {"name": name, "kind": kind, "title": title, **json.loads(provenance)}
+        for name, kind, title, provenance in reader.sealed("source")
+        if name in used
     ]
     return json.dumps({"lanemap": version, "sources": described}).encode()
 

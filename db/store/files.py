@@ -217,10 +217,8 @@ def _refuse_others(folder: Path, path: Path, kind: str) -> None:
 
 def is_whole(folder: Path, kind: str) -> bool:
     """Whether a folder holds just the files that Lanemap wrote there, as they were."""
-    digests = _manifest(folder, kind)
     with suppress(LanemapError):
-        _refuse_others(folder, folder, kind)
-        return bool(digests) and all((folder / name).is_file() for name in digests)
+        return bool(written(folder, kind))
     return False
 
 

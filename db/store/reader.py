@@ -126,7 +126,37 @@ class Reader(ABC):
         with self.snapshot():
             self.verify(rows=True)
             with self._in_words():
-                return self._sql(self._own.connection, query, seconds, rows)
+                self._own.queried = True
+                found = self._interruptible(query, seconds, rows)
+                self._own.queried = False
+                return found
+
+    def _interruptible(self, query: str, seconds: float, most: int) -> Rows:
+        """Run a query in a thread of its own, so that a time limit, Ctrl-C and SIGTERM can end it."""
+        from concurrent.futures import Future, wait  # not needed by a look-up
+
+        connection, answer = self._own.connection, Future[Rows]()
+
+        def work() -> None:
+            try:
+                answer.set_result(self._asked(connection, query, seconds, most))
+            except BaseException as error:
+                connection.close()
+                answer.set_exception(error)
+
+        try:
+            # Ctrl-C may come even while the thread starts.
+            threading.Thread(target=work, daemon=True).start()
+            return answer.result(seconds)
+        except TimeoutError:
+            raise too_long(seconds) from None
+        finally:
+            # A query that has just begun misses the first interruption; one that cannot be interrupted is abandoned.
+            for _ in range(20):
+                if answer.done():
+                    break
+                self._interrupt(connection)
+                wait([answer], 0.05)
 
     @abstractmethod
     def changes(self) -> Hashable:
@@ -267,7 +297,12 @@ class Reader(ABC):
         return statement
 
     @abstractmethod
-    def _sql(self, connection: Any, query: str, seconds: float, most: int) -> Rows: ...
+    def _asked(self, connection: Any, query: str, seconds: float, most: int) -> Rows:
+        """The result of a user's query, which another thread may interrupt."""
+
+    @abstractmethod
+    def _interrupt(self, connection: Any) -> None:
+        """End the query that a connection runs."""
 
     @abstractmethod
     def _in_words(self) -> AbstractContextManager[None]:

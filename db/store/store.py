@@ -403,7 +403,7 @@ def _store_repetitions(connection: sa.Connection, needed: Iterable[Extent]) -> N
 
 
 class _WrongClaim(msgspec.Struct):
-    operand: tuple[str, str, str, str, str | None, int | None, str | None]
+    operand: Key
     origin: str
     words: str
 
@@ -448,8 +448,7 @@ def provenance(source: Source) -> str:
         raise LanemapError(f"{source.name}: its provenance has more than {_LONGEST_PROVENANCE} characters")
     try:
         parsed = validated(json.loads(written), _CaptureProvenance if source.kind == "capture" else _Provenance)
-        for wrong_claim in parsed.wrong:
-            key = Key(*wrong_claim.operand)
+        for key in (claim.operand for claim in parsed.wrong):
             dimensions(key.shape, key.role, key.instruction, key.qualifiers)
     except LanemapError as error:
         raise LanemapError(f"{source.name}: its provenance is wrong: {error}") from None
