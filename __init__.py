@@ -98,53 +98,26 @@ if TYPE_CHECKING:
     from .ingest.importing import IMPORTERS, Imported, adding
 
 __all__ = [
+    *("DEFAULT_SOURCE", "NOTATIONS", "ROLES", "__version__"),
+    *("AbsentError", "LanemapError", "NoRowsError", "UnavailableError"),
+    *("Chaining", "Only", "Place", "Query", "Tiles", "Tiling", "Where", "Which"),
+    *("Database", "Form", "Fragment", "Fragments", "Key", "Location", "Product", "Rows", "Source"),
     *(
-        "DEFAULT_SOURCE",
-        "NOTATIONS",
-        "AbsentError",
         "Blame",
         "Chain",
-        "Chaining",
         "Chains",
         "Check",
-        "Database",
         "Decoded",
         "Descriptor",
-    ),
-    *("Export", "Fleet"),
-    *(
-        "Form",
-        "Fragment",
-        "Fragments",
+        "Export",
+        "Fleet",
         "InstructionDescriptor",
-        "Key",
         "Known",
-        "LanemapError",
-        "Location",
-        "Metadata",
-        "NoRowsError",
-        "Only",
     ),
-    *(
-        "Picture",
-        "Place",
-        "Product",
-        "Query",
-        "Recipe",
-        "Recipes",
-        "Reduction",
-        "Report",
-        "Rows",
-        "Source",
-        "Summary",
-        "Survey",
-        "Terms",
-        "Through",
-    ),
-    *("ROLES", "Tiles", "Tiling", "Trace"),
-    *("UnavailableError", "Where", "Which", "Written", "__version__"),
-    *("forms", "measure", "open", "read_file", "shipped_captures", "shipped_mappings", "shipped_names"),
-    *("trace", "write_capture", "write_kernels"),
+    *("Metadata", "Picture", "Recipe", "Recipes", "Reduction", "Report", "Summary", "Survey", "Terms", "Through"),
+    *("Trace", "Written"),
+    *("forms", "measure", "open", "read_file", "trace", "write_capture", "write_kernels"),
+    *("shipped_captures", "shipped_mappings", "shipped_names"),
 ]
 
 __version__ = "0.1.0"
@@ -1288,9 +1261,7 @@ def _query(operand: Query | str, **which: Unpack[Which]) -> Query:
 
 def _sparse(operand: Query | str, selector: int | None, source: str | None) -> Query:
     """An instruction whose metadata is asked for, by default in any source."""
-    query = _parsed(operand)
-    selector = query.selector if selector is None else selector
-    return replace(query, role=None, selector=selector, source=query.source if source is None else source)
+    return replace(_parsed(operand, selector=selector, source=source), role=None)
 
 
 def _parsed(operand: Query | str, **which: Unpack[Which]) -> Query:
