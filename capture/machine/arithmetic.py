@@ -85,6 +85,17 @@ def _reversed(a: Array) -> Array:
     return np.array([int(f"{int(number):0{width}b}"[::-1], 2) for number in a], a.dtype)
 
 
+def _nth_set(mask: Array, base: Array, offset: Array) -> Array:
+    """The place of the set bit that is so many from a base on, upwards or downwards, or all ones without one."""
+    place, start, by = np.arange(32), base.astype("i8")[:, None], offset.view("i4").astype("i8")[:, None]
+    candidates = (mask[:, None] >> place.astype("u4") & 1 > 0) & ((place - start) * np.sign(by) >= 0)
+    candidates &= (by != 0) | (place == start)
+    upwards = np.where(by < 0, candidates[:, ::-1], candidates)
+    found = upwards & (np.cumsum(upwards, axis=1) == np.maximum(np.abs(by), 1))
+    at = np.argmax(found, axis=1)
+    return np.where(found.any(axis=1), np.where(by[:, 0] < 0, 31 - at, at), -1)
+
+
 #: What is computed of numbers of one type. The result has the same type, but for counts.
 RULES: Mapping[str, Rule] = {
     "add": Rule(np.add, "add"),
@@ -111,6 +122,7 @@ RULES: Mapping[str, Rule] = {
     "bfind": Rule(_found),
     "brev": Rule(_reversed),
     "cnot": Rule(lambda a: a == 0),
+    "fns": Rule(_nth_set),
 }
 
 
@@ -327,7 +339,10 @@ def _dot(machine: Machine, instruction: Statement, function: Function) -> Step:
 
 
 def _carried(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """add, sub and mad with the carry of the one before, or for the one after (9.7.2)."""
+    """add, sub and mad with the carry of the one before, or for the one after (9.7.2).
+
+    As in hardware, a difference leaves a carry where nothing is borrowed: what divides 128 bits adds it up.
+    """
     name, type_ = instruction.parts[0], f"u{bits_of(instruction.type)}"
     known(instruction, "cc lo hi")
     takes, leaves, less = name.endswith("c"), "cc" in instruction.parts, name.startswith("sub")
@@ -339,10 +354,10 @@ def _carried(machine: Machine, instruction: Statement, function: Function) -> St
             factors = [each.numbers(instruction.type) for each in (a, b)]
             product = _high(*factors) if "hi" in instruction.parts else first * second
             first, second = to_bits(type_, product.astype(first.dtype)), c[0].numbers(type_)
-        before = machine.carry.bits.astype(first.dtype) if takes else np.zeros_like(first)
+        before = (machine.carry.bits ^ less if takes else np.zeros(machine.threads, bool)).astype(first.dtype)
         found = first - second if less else first + second
         after = found - before if less else found + before
-        carry = (first < second) | (found < before) if less else (found < first) | (after < found)
+        carry = (first >= second) & (found >= before) if less else (found < first) | (after < found)
         ids = machine.tape.join("mix" if less or c else "add", [each.ids for each in (a, b, *c)])
         result.put_numbers(type_, after, ids, group)
         if leaves:

@@ -20,6 +20,7 @@ from . import (
     moves,
     tensor,
     tensor_memory,
+    video,
     warpgroup,
 )
 from .dependence import followed
@@ -30,12 +31,12 @@ from .schedule import Machine
 #: What computes registers of others; what only moves bytes leaves each what it is.
 _COMPUTES = {
     make
-    for room in (arithmetic, bits, comparisons, convert, exchange)
+    for room in (arithmetic, bits, comparisons, convert, exchange, video)
     for name, make in room.MAKERS.items()
     if name not in ("mov", "shfl")
 }
 
-_ROOMS = (arithmetic, barriers, bits, bulk, comparisons, control, convert, exchange, moves)
+_ROOMS = (arithmetic, barriers, bits, bulk, comparisons, control, convert, exchange, moves, video)
 
 #: What makes the step of an instruction, by the words that it begins with.
 MAKERS: Mapping[str, Maker] = {

@@ -15,6 +15,8 @@ from .ptx import (
     REGISTER_BITS,
     SPACES,
     TYPE,
+    VECTORS,
+    WORKSPACE,
     Both,
     Function,
     Link,
@@ -84,7 +86,7 @@ class _Scope:
 
     def __init__(self, outer: _Scope | None, number: int) -> None:
         self.outer, self.number, self.names = outer, number, dict[str, str]()
-        self.vectors: dict[str, Vector] = outer.vectors if outer else {}
+        self.vectors: dict[str, Vector] = outer.vectors if outer else {**VECTORS}
 
     def declare(self, name: str) -> str:
         self.names[name] = f"{name}#{self.number}" if self.outer else name
@@ -114,6 +116,8 @@ class _Reader:
                 raise LanemapError(f"line {line} of the PTX cannot be read: {words}") from None
         if self.scopes:
             raise LanemapError("the PTX ends within braces")
+        if WORKSPACE.name in text:
+            self.module.variables.append(WORKSPACE)
 
     @staticmethod
     def _statements(text: str) -> Iterator[tuple[int, list[_Token]]]:

@@ -96,6 +96,17 @@ class Variable(NamedTuple):
     links: tuple[Link, ...] = ()
 
 
+#: Special registers that are vectors of four, by their names.
+VECTORS = {
+    name: Vector(tuple(Name(f"{name}.{letter}") for letter in "xyzw"))
+    for of in ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+    for name in [f"%{of}"]
+}
+
+#: What the driver gives a cooperative launch, where its blocks wait for each other: a size, and a count.
+WORKSPACE = Variable("%envreg", ".global", "b32", 8, 8)
+
+
 class SourceLine(NamedTuple):
     """The line of the PTX, and the one of the source that it came from, where that is known."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from .memory import LOCAL, SHARED, Memory, Spaces
 from .order import Order, Race
 from .ptx import (
     REGISTER_BITS,
+    VECTORS,
+    WORKSPACE,
     Both,
     Function,
     MemoryOperand,
@@ -62,7 +64,7 @@ class Threads:
         self.carry = Register(1, np.zeros(self.threads, bool))
         self.clocked: Counter[int] = Counter()
         self.cluster = int(np.prod(entry.cluster))  # blocks, which follow each other here
-        self.special = self._special(entry.cluster)
+        self.special = self._special(entry.cluster, job.symbols)
         self.entry_of = self.module.starts(entry)
         functions = [self.module.functions[name] for name in self.entry_of]
         self.functions = {function.name: function for function in functions}
@@ -83,7 +85,7 @@ class Threads:
             self.program.append((Statement(("ret",), (), None, SourceLine(0)), function))
         self.at = 0
 
-    def _special(self, cluster: Sequence[int]) -> dict[str, Any]:
+    def _special(self, cluster: Sequence[int], symbols: Mapping[str, int]) -> dict[str, Any]:
         launch, found, rank = self.launch, dict[str, Any](), np.zeros(self.threads, np.int64)
         for axis, name in enumerate("xyz"):
             below = int(np.prod(launch.block[:axis]))
@@ -101,7 +103,10 @@ class Threads:
         found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%nsmid": 1}
         found |= dict.fromkeys(("%dynamic_smem_size", "%total_smem_size"), launch.shared)
         found |= {"%cluster_ctarank": rank, "%cluster_nctarank": self.cluster, "%is_explicit_cluster": self.cluster > 1}
-        return found | dict.fromkeys(("%smid", "%gridid", "%clock", "%clock64", "%clock_hi", "%globaltimer"), 0)
+        found |= dict.fromkeys(("%smid", "%gridid", "%clock", "%clock64", "%clock_hi", "%globaltimer"), 0)
+        found |= dict.fromkeys([f"{name}.w" for name in VECTORS] + [f"%envreg{number}" for number in range(32)], 0)
+        upper, lower = divmod(symbols.get(WORKSPACE.name, 0), 1 << 32)
+        return found | {"%envreg1": upper, "%envreg2": lower}
 
     def _spaces(self, module: Module, functions: Sequence[Function], globe: Memory) -> Spaces:
         """Allocate the variables of shared and local memory, and write the parameters of the entry."""

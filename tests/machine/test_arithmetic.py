@@ -315,6 +315,9 @@ def test_numbers_of_two_registers(cases):
     together = "mov.b64 %d, {%l, %h};"
     sums = f"{head} {halves} add.cc.u32 %l, %al, %bl; addc.u32 %h, %ah, %bh; {together}"
     less = f"{head} {halves} sub.cc.u32 %l, %al, %bl; subc.u32 %h, %ah, %bh; {together}"
+    kept = f"{head} {halves} sub.cc.u32 %l, %al, %bl; addc.u32 %h, 0, 0; {together}"  # as division of 128 bits does
+    got = computed(kept, "u64", {"a": a, "b": b})
+    assert np.array_equal(got >> np.uint64(32), a.astype("u4") >= b.astype("u4"))
     times = f"{head} {halves} mul.lo.u32 %l, %al, %bl; mul.hi.u32 %h, %al, %bl; mad.lo.cc.u32 %h, %al, %bh, %h;"
     times += f" madc.lo.u32 %h, %ah, %bl, %h; {together}"
     for text, compute in ((sums, lambda x, y: x + y), (less, lambda x, y: x - y)):
