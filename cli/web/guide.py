@@ -17,29 +17,10 @@ from .links import Links
 
 _FOLDER = Path(__file__).parent / "guide"
 #: In the order of the README.
-_ORDER = (
-    *(
-        "first-hour",
-        "look-up",
-        "draw",
-        "tiles",
-        "fuse",
-        "reduce",
-        "load-and-store",
-        "chain-code",
-        "shared-memory",
-        "tensor-memory",
-        "sparse",
-        "block-scales",
-        "trace",
-        "blame",
-        "check",
-        "capture",
-        "export",
-        "query",
-    ),
-    *("serve", "threats", "sources", "new-version", "glossary", "changes", "contributing"),
-)
+_ORDER = """
+first-hour look-up draw tiles fuse reduce load-and-store chain-code shared-memory tensor-memory sparse block-scales
+trace blame check capture export query serve threats sources new-version glossary changes contributing
+""".split()
 _PARSER = MarkdownIt("js-default")
 
 

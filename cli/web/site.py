@@ -105,17 +105,10 @@ class _Pages:
         every = self.every[start : start + many]
         for shown, template, facts in every:
             links = site_links(self.known, shown, self.there, self.same)
-            _put(folder, shown, text(template, links, facts(Context(self.known, self.database, links))))
+            file = folder / shown.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text(template, links, facts(Context(self.known, self.database, links))).encode())
         return len(every)
-
-
-def _put(folder: Path, page: Page, text: str) -> None:
-    target = folder / page.file
-    try:
-        target.write_bytes(text.encode())
-    except FileNotFoundError:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(text.encode())
 
 
 def _same(known: Survey) -> dict[Page, Page]:
