@@ -33,7 +33,7 @@ T = TypeVar("T")
 ReportForm = StrEnum("ReportForm", {name.upper(): name for name in map(str, (*Report, *Format))})  # type: ignore[misc]
 ExportForm = StrEnum("ExportForm", {name.upper(): name for name in FileFormat if name != "dataset"})  # type: ignore[misc]
 
-#: The formats of rows and reports, and what they are called in HTTP. The first one is for who accepts anything.
+#: The formats of answers, and what they are called in HTTP. The first one is for who accepts anything.
 _MEDIA_TYPES = {
     "json": "application/json",
     "csv": "text/csv",
@@ -45,18 +45,15 @@ _MEDIA_TYPES = {
     "html": "text/html",
     "junit": "application/xml",
     "github": "text/plain",
+    "cpp": "text/x-c++src",
 }
-ROWS = {Format(name): media for name, media in _MEDIA_TYPES.items() if name in [*Format]}
-CHAIN = {ChainFormat(name): media for name, media in ROWS.items()} | {ChainFormat.CPP: "text/x-c++src"}
-REPORT = {ReportForm(name): media for name, media in _MEDIA_TYPES.items()}
-
-TRACE = {Report(name): media for name, media in _MEDIA_TYPES.items() if name in [*Report]}
 
 _WHICH = "Default: as the header Accept says, else JSON."
 
 
-def _asked(kind: type[Form], media: Mapping[Form, str]) -> Callable[..., Awaitable[Form]]:
+def _asked(kind: type[Form]) -> Callable[..., Awaitable[Form]]:
     """What finds the format that a request asks for."""
+    media = {kind(name): media for name, media in _MEDIA_TYPES.items() if name in [*kind]}
 
     async def asked(
         format: Annotated[kind | None, Query(description=_WHICH)] = None,  # type: ignore[valid-type]
@@ -67,14 +64,16 @@ def _asked(kind: type[Form], media: Mapping[Form, str]) -> Callable[..., Awaitab
     return asked
 
 
-RowsFormat = Annotated[Format, Depends(_asked(Format, ROWS))]
-TraceFormat = Annotated[Report, Depends(_asked(Report, TRACE))]
-ReportFormat = Annotated[ReportForm, Depends(_asked(ReportForm, REPORT))]
+RowsFormat = Annotated[Format, Depends(_asked(Format))]
+AnyChainFormat = Annotated[ChainFormat, Depends(_asked(ChainFormat))]
+TraceFormat = Annotated[Report, Depends(_asked(Report))]
+ReportFormat = Annotated[ReportForm, Depends(_asked(ReportForm))]
 
 
-def in_formats(media: Mapping[Any, str]) -> dict[int | str, dict[str, Any]]:
+def _in_formats(kind: type[StrEnum]) -> dict[int | str, dict[str, Any]]:
     """What the OpenAPI description says of an answer in these formats."""
-    return {200: {"description": "The answer", "content": {media_type: {} for media_type in media.values()}}}
+    content: dict[str, Any] = {media: {} for name, media in _MEDIA_TYPES.items() if name in [*kind]}
+    return {200: {"description": "The answer", "content": content}}
 
 
 def _accepted(media: Mapping[Form, str], accept: str) -> Form:
@@ -164,7 +163,7 @@ async def operand(
 Operand = Annotated[Fragments, Depends(operand)]
 
 
-@router.get("/find", responses=in_formats(ROWS))
+@router.get("/find", responses=_in_formats(Format))
 @explained
 async def find(operand: Operand, form: RowsFormat, **place: Unpack[Place]) -> Response:
     """The elements of one operand: of a cell, of a place, of any part of these, or all."""
@@ -174,26 +173,26 @@ async def find(operand: Operand, form: RowsFormat, **place: Unpack[Place]) -> Re
     return await run_sync(lambda: _rows(operand.rows(**place), form))
 
 
-@router.get("/fragments", responses=in_formats(ROWS))
+@router.get("/fragments", responses=_in_formats(Format))
 @explained
 def fragments(database: Opened, form: RowsFormat, source: str = DEFAULT_SOURCE) -> Response:
     """What a source says of each fragment."""
     return _rows(database.list("fragments", OperandQuery(source=source)), form)
 
 
-@router.get("/sources", responses=in_formats(ROWS))
+@router.get("/sources", responses=_in_formats(Format))
 def sources(database: Opened, form: RowsFormat) -> Response:
     """Every source: name, kind, title, provenance, and how many fragments and findings it has."""
     return _rows(database.list("sources"), form)
 
 
-@router.get("/fleet", responses=in_formats(ROWS))
+@router.get("/fleet", responses=_in_formats(Format))
 def fleet(database: Opened, form: RowsFormat) -> Response:
     """What became of each form in each capture, with its card and driver."""
     return _rows(database.fleet().rows(), form)
 
 
-@router.get("/sql", responses=in_formats(ROWS))
+@router.get("/sql", responses=_in_formats(Format))
 async def sql(
     working: Working,
     form: RowsFormat,
@@ -204,14 +203,14 @@ async def sql(
     """The result of one SELECT. It only reads."""
     answer = await working(work.sql, form, query, seconds, rows)
     # A query may ask for the time.
-    return Response(answer, media_type=ROWS[form], headers={"Cache-Control": "no-store"})
+    return Response(answer, media_type=_MEDIA_TYPES[form], headers={"Cache-Control": "no-store"})
 
 
-@router.get("/chain", responses=in_formats(CHAIN))
+@router.get("/chain", responses=_in_formats(ChainFormat))
 @explained
 async def chain(
     working: Working,
-    form: Annotated[ChainFormat, Depends(_asked(ChainFormat, CHAIN))],
+    form: AnyChainFormat,
     first: Annotated[str, "A D, as in m16n8k16 f32 D, or ldmatrix."],
     second: Annotated[
         str, "An A, B or C, as in m16n8k16 f16 A, or stmatrix. Without it: all that need no move between lanes."
@@ -220,10 +219,10 @@ async def chain(
 ) -> Response:
     """How the D of one instruction becomes the A or B of the next, what it can feed, or how ldmatrix loads it."""
     answer = await working(work.chain, form, first, second or None, **how)
-    return Response(answer, media_type=CHAIN[form])
+    return Response(answer, media_type=_MEDIA_TYPES[form])
 
 
-@router.get("/reduce", responses=in_formats(ROWS))
+@router.get("/reduce", responses=_in_formats(Format))
 @explained
 def reduce(
     database: Opened,
@@ -241,10 +240,10 @@ def reduce(
     record: dict[str, Any] = {**found.fragment.key._asdict(), "source": found.fragment.source, "along": found.along}
     record |= {name: getattr(found, name) for name in ("verdict", "reason", "values", "masks", "copies")}
     record |= {"warps": [{"parts": parts, "lines": lines} for parts, lines in found.warps.items()]}
-    return Response(json.dumps({**record, "rows": found.rows().records()}) + "\n", media_type=ROWS[form])
+    return Response(json.dumps({**record, "rows": found.rows().records()}) + "\n", media_type=_MEDIA_TYPES[form])
 
 
-@router.get("/descriptor", responses=in_formats(ROWS))
+@router.get("/descriptor", responses=_in_formats(Format))
 async def descriptor(
     working: Working,
     form: RowsFormat,
@@ -253,10 +252,10 @@ async def descriptor(
     decode: Annotated[str | None, Query(description="A descriptor: what it reads of the tile.")] = None,
 ) -> Response:
     """Which descriptor reads a tile in shared memory, or what one reads. JSON has the word and the whole text, too."""
-    return Response(await working(work.descriptor, form, operand, tile, decode), media_type=ROWS[form])
+    return Response(await working(work.descriptor, form, operand, tile, decode), media_type=_MEDIA_TYPES[form])
 
 
-@router.get("/check", responses=in_formats(REPORT))
+@router.get("/check", responses=_in_formats(ReportForm))
 async def check(
     working: Working,
     form: ReportFormat,
@@ -276,7 +275,7 @@ async def compared(type: str | None = None, **only: Unpack[Only]) -> dict[str, A
 Compared = Annotated[dict[str, Any], Depends(compared)]
 
 
-@router.get("/diff", responses=in_formats(REPORT))
+@router.get("/diff", responses=_in_formats(ReportForm))
 async def diff(
     working: Working,
     form: ReportFormat,
@@ -291,7 +290,7 @@ async def diff(
 _BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 
 
-@router.post("/diff", responses=in_formats(REPORT), openapi_extra=_BODY)
+@router.post("/diff", responses=_in_formats(ReportForm), openapi_extra=_BODY)
 async def diff_file(
     working: Working,
     form: ReportFormat,
@@ -325,7 +324,7 @@ class DecodeRequest(_Arguments):
     source: str | None = None
 
 
-@router.post("/decode", responses=in_formats(ROWS))
+@router.post("/decode", responses=_in_formats(Format))
 def decode(database: Opened, form: RowsFormat, metadata: DecodeRequest) -> Response:
     """The columns of a sparse A that metadata chooses. A word may be text, as in 0x44444444."""
     return _rows(database.decode(**metadata.model_dump()).columns_by_slot(), form)
@@ -345,7 +344,7 @@ class TraceRequest(_Arguments):
     seed: int = 0
 
 
-@router.post("/trace", responses=in_formats(TRACE))
+@router.post("/trace", responses=_in_formats(Report))
 async def trace(working: Working, form: TraceFormat, asked: TraceRequest) -> Response:
     """A kernel on simulated threads: PTX as text. In JSON ``exit_code`` is what ``lanemap trace`` exits with."""
     if too_large := work.too_large(asked.kernel):
@@ -367,7 +366,7 @@ async def export(
     """Layouts as a table, or in another toolchain's notation. Lanemap-Refused says what that cannot express."""
     query = OperandQuery(shape, type, role, **which)
     refused, file, sent = await _written(lambda file: working(work.export, format, query, file))
-    media = _MEDIA_TYPES.get(format)
+    media = _MEDIA_TYPES[format] if format in [*Format] else None
     reasons = "; ".join(refused)[:4000].encode("ascii", "replace").decode()
     headers = {"Lanemap-Refused": reasons} if reasons else None
     name = media and f"lanemap.{format}"
@@ -400,7 +399,7 @@ def _authorize(request: Request) -> None:
 
 
 def _rows(rows: Rows, form: Format) -> Response:
-    return Response(encoded(rows, form), media_type=ROWS[form])
+    return Response(encoded(rows, form), media_type=_MEDIA_TYPES[form])
 
 
 async def _written(write: Callable[[Path], Awaitable[T]]) -> tuple[T, Path, BackgroundTask]:

@@ -18,7 +18,7 @@ from .api import Compared
 from .api import router as api
 from .links import Links, Page, look_up, meant, narrowed, near, page, page_of, suggested
 from .render import layouts_css, render, server_links
-from .views import Facts, NamedOperand, not_there
+from .views import Facts, NamedOperand, Tiled, not_there
 from .work import Opened, Surveyed, Working
 
 #: The formats of pictures, which are methods of ``Picture``, and what they are called in HTTP.
@@ -55,7 +55,7 @@ def _operands(survey: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
     """Those of one layout follow each other: what is made of it is found again."""
     every = [(key, source) for key, there in survey.fragments.items() for source in (None, *there)]
     for key, source in sorted(every, key=lambda named: survey.shown(*named).digest or ""):
-        yield page_of(survey, key, source=source), {"named": (key, source)}
+        yield page_of(survey, key, source=source), {"named": (key, source), "tiles": {"tile": None}}
 
 
 def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
@@ -170,15 +170,12 @@ def picture(
     survey: Surveyed,
     named: NamedOperand,
     form: str,
-    tile: str | None = None,
-    warps: str | None = None,
-    order: str | None = None,
-    contiguous: bool = False,
+    tiles: Tiled,
 ) -> Response:
     """The picture of an operand as a file."""
     if form not in _PICTURES:
         raise HTTPException(404, f"no picture format {form!r}: choose from {', '.join(_PICTURES)}")
-    drawn = survey.shown(*named).tiled(tile, warps, order, contiguous).draw()
+    drawn = survey.shown(*named).tiled(**tiles).draw()
     return Response(getattr(drawn, form)(), media_type=_PICTURES[form])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Unpack, cast
 from weakref import ref
 
 from anyio.to_thread import run_sync
@@ -41,7 +41,7 @@ from ...db.text import but_for_n, grouped, printable
 from ..flow import Along
 from ..options import Format
 from . import guide, work
-from .api import Compared
+from .api import Compared, explained
 from .links import Links
 from .render import CHOSEN, alike, matrix, product, register_file, server_links
 from .work import Opened, Surveyed, remembered
@@ -113,8 +113,15 @@ def _operand(
     return key, there[source.lower()]
 
 
+@explained
+def _tiles(**tiles: Unpack[Tiles]) -> Tiles:
+    """A tile of many instructions. A form also sends the fields that are empty."""
+    return cast("Tiles", {name: value or None for name, value in tiles.items()})
+
+
 NamedProduct = Annotated[Product, Depends(_product)]
 NamedOperand = Annotated[tuple[Key, str | None], Depends(_operand)]
+Tiled = Annotated[Tiles, Depends(_tiles)]
 
 
 def not_there(database: Database, *names: str, **more: Any) -> str:
@@ -248,21 +255,16 @@ def _best(survey: Survey, operand: Key) -> Fragment:
 def operand(
     at: At,
     named: NamedOperand,
+    tiles: Tiled,
     lane: int | None = None,
-    tile: str | None = None,
-    warps: str | None = None,
-    order: str | None = None,
-    contiguous: bool = False,
 ) -> Facts:
     """Matrix and register file, the formula, the sources, the notations, and where values come from and go to.
 
-    Of a ``tile`` of many instructions it is the operand of the tile.
+    Of a tile of many instructions it is the operand of the tile.
     """
     (key, source), survey, links = named, at.survey, at.links
     atom = survey.shown(key, source)
-    tiles: Tiles = {"tile": tile, "warps": warps, "order": order, "contiguous": contiguous}
     fragment = atom.tiled(**tiles)
-    described = {name: value or None for name, value in tiles.items()}  # a form also sends the fields that are empty
     rows = fragment.has_rows
     like = alike(fragment)
     drawn = remembered(matrix, (like, fragment.qualifiers, lane), fragment, lane) if rows else []
@@ -270,7 +272,7 @@ def operand(
     return {
         "title": str(fragment),
         "key": key,
-        "tiles": described,
+        "tiles": tiles,
         "product": survey.product_of[key.operand],
         "fragment": fragment,
         "matrices": drawn,
@@ -286,7 +288,7 @@ def operand(
         "preview": at.base + links.picture(key, source, "png")[1:] if at.base and drawn else "",
         "source": source,
         "lane": _expect_lane(fragment, [fragment], lane),
-        "lane_page": lambda number: links.of(key, source=source, lane=number, **described),
+        "lane_page": lambda number: links.of(key, source=source, lane=number, **tiles),
     }
 
 
@@ -400,6 +402,7 @@ def _pictured(end: Fragment, axes: str) -> list[str]:
 
 async def chains(
     at: At,
+    tiles: Tiled,
     first: str = "",
     second: str = "",
     major: str = "",
@@ -407,27 +410,21 @@ async def chains(
     vendor: str = "",
     transpose: bool = False,
     relabel: bool = False,
-    tile: str | None = None,
-    warps: str | None = None,
-    order: str | None = None,
-    contiguous: bool = False,
 ) -> Facts:
     """How one operand becomes another, or is loaded or stored, with the layouts of both; or what one can become.
 
-    With a ``tile`` of many instructions both are of that.
+    With a tile of many instructions both are of that.
     """
     first, second = (first, second) if first.strip() else (second, "")
-    tiles: Tiles = {"tile": tile, "warps": warps, "order": order, "contiguous": contiguous}
-    asked: Facts = {"second": second.strip(), "major": major, "through": through, "vendor": vendor, **tiles}
+    named = {"second": second.strip(), "major": major, "through": through, "vendor": vendor}
     # A form also sends the fields that are empty.
-    asked = {name: value or None for name, value in asked.items()}
-    described = {name: asked[name] for name in tiles}
-    asked |= {"first": first, "transpose": transpose, "relabel": relabel}
-    facts: Facts = {"title": "Chain", "verdict": "", "refused": "", "described": described, **asked}
+    asked: Facts = {name: value or None for name, value in named.items()}
+    asked |= {**tiles, "first": first, "transpose": transpose, "relabel": relabel}
+    facts: Facts = {"title": "Chain", "verdict": "", "refused": "", "described": tiles, **asked}
     if not first.strip():
         return facts
     try:
-        verdict, text, ends, renumbered, code, lacking, drawn = await at.work(work.shown, **asked)
+        ends, shown = await at.work(work.shown, **asked)
     except LanemapError as error:
         return facts | {"refused": refusal(error)}
     # An element of D is at the same row and column of what is made of it, or the other way about.
@@ -437,9 +434,8 @@ async def chains(
         # An end that is alike in both majors stands for the first of them.
         key, source = _operand(at.survey, at.database, **named._asdict(), source=its)
         end = at.survey.shown(key, source)
-        pictures.append((key, await run_sync(_pictured, end.tiled(**described) if tiled else end, axis)))
-    shown = {"verdict": verdict, "text": text, "pictures": pictures, "code": code, "lacking": lacking}
-    return facts | shown | {"order": renumbered, "tiles": drawn, "parameters": asked}
+        pictures.append((key, await run_sync(_pictured, end.tiled(**tiles) if tiled else end, axis)))
+    return {**facts, **shown, "pictures": pictures, "parameters": asked}
 
 
 async def descriptor(at: At, operand: str = "", tile: str = "", decode: str = "") -> Facts:

@@ -274,23 +274,24 @@ def descriptor(database: Database, form: Format, operand: str, tile: str | None,
 
 def shown(
     database: Database, first: str, second: str | None, **options: Any
-) -> tuple[str, str, list[tuple[Key, str, bool]], tuple[int, ...] | None, str, str, list[str]]:
-    """What ``Database.chain`` says: the verdict, all of it, the layouts, and the order of K where it is renumbered.
+) -> tuple[list[tuple[Key, str, bool]], dict[str, Any]]:
+    """What a page says of ``Database.chain``: the layouts, and for each whether it is one of a tile; and the rest.
 
-    Of each layout it says whether it is that of a tile of many instructions.
-
-    Last are the device function and the reason why there is none, of which one is empty, and tiles in memory.
+    ``order`` is that of K where it is renumbered. Of ``code`` and why it is ``lacking`` one is empty.
     """
     answer = database.chain(first, second, **options)
     layouts = [(end.key, str(end.source), end.tiling is not None) for end in answer.ends if not end.tile]
-    order = answer.order if isinstance(answer, Chain) else None
+    facts: dict[str, Any] = {"verdict": answer.verdict, "text": answer.text(), "code": "", "lacking": "", "tiles": []}
+    facts["order"] = answer.order if isinstance(answer, Chain) else None
     try:
-        code, lacking = answer.cpp(), ""
+        facts["code"] = answer.cpp()
     except LanemapError as error:
-        code, lacking = "", str(error)
-    tiles = [tile(each) for each in answer] if isinstance(answer, Recipes) else []
-    tiles = between(answer) if isinstance(answer, Through) else tiles
-    return answer.verdict, answer.text(), layouts, order, code, lacking, tiles
+        facts["lacking"] = str(error)
+    if isinstance(answer, Recipes):
+        facts["tiles"] = [tile(each) for each in answer]
+    elif isinstance(answer, Through):
+        facts["tiles"] = between(answer)
+    return layouts, facts
 
 
 def export(database: Database, form: str, query: Query, file: Path) -> list[str]:

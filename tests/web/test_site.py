@@ -105,7 +105,8 @@ def test_a_page_names_what_shares_it(database, known):
     }
     for key, said in remarks.items():
         links = site_links(known, page_of(known, key), (), {})
-        shown = text("operand", links, views.operand(views.Context(known, database, links, None), (key, None)))
+        at = views.Context(known, database, links, None)
+        shown = text("operand", links, views.operand(at, (key, None), {"tile": None}))
         assert re.findall(r'<p class="remark">(The (?:same|first).*)</p>', shown) == said
 
 
