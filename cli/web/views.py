@@ -374,8 +374,9 @@ def _fed(survey: Survey, threads: int) -> list[list[Key]]:
 
 def check(at: At) -> Facts:
     """The cross-check of everything."""
-    check = at.survey.check
-    made = report.contents(check) if check else "<h1>Check</h1><p>There are no two sources to compare.</p>"
+    check, made = at.survey.check, "<h1>Check</h1><p>There are no two sources to compare.</p>"
+    if check:
+        made = remembered(report.contents, ref(at.survey), check)
     return {"title": "Check", "report": Markup(made)}  # noqa: S704 - escaped where it was made
 
 

@@ -44,7 +44,7 @@ from ... import (
     read_file,
 )
 from ...capture import recording
-from ...db.heap import settle_heap
+from ...db.heap import settle_heap, uncollected
 from ...db.render import report
 from ..app import encoded
 from ..options import ChainFormat, Format, ReportFormat
@@ -386,7 +386,8 @@ def remembered(function: Callable[P, T], key: Hashable, *args: P.args, **kwargs:
     """
     result: T | None = MADE.recall((function, key))
     if result is None:
-        result = function(*args, **kwargs)
+        with uncollected():  # what is drawn are many objects, which all stay until it is written
+            result = function(*args, **kwargs)
         MADE.keep((function, key), result, len(repr(result)))
     return result
 

@@ -82,7 +82,7 @@ class Check(Tabular):
     def __repr__(self) -> str:
         return brief(self.report(), "report() is all of it, frame() has it as rows")
 
-    @property
+    @cached_property
     def pairs(self) -> list[tuple[Comparison, Result]]:
         """The results of all comparisons, each with its comparison."""
         return [(comparison, result) for comparison in self.comparisons for result in comparison.results]
@@ -92,7 +92,7 @@ class Check(Tabular):
         """The results of all comparisons."""
         return [result for comparison in self.comparisons for result in comparison.results]
 
-    @property
+    @cached_property
     def compared(self) -> int:
         """How many fragments were compared, in all comparisons together."""
         return sum(result.compared for result in self.results)
@@ -104,10 +104,10 @@ class Check(Tabular):
             (source.name, result.key)
             for comparison, result in self.pairs
             for source, fragment in ((comparison.left, result.left), (comparison.right, result.right))
-            if result.compared and fragment and fragment.first_bit is None
+            if fragment and fragment.first_bit is None and result.compared
         )
 
-    @property
+    @cached_property
     def unexplained(self) -> int:
         """How many differences and findings no erratum explains."""
         unsound = sum(finding.known is None for finding in self.findings)

@@ -280,10 +280,11 @@ class Survey:
 def _targets() -> Mapping[tuple[str, ...], Collection[str]]:
     """The targets on which there is an instruction, or an operand, by instruction, shape, type and role."""
     found: dict[tuple[str, ...], set[str]] = {}
-    for form in forms():
-        runs = [*form.targets, *filter(form.supports, form.instruction.vendor.targets)]
-        for path in ((form.name, form.shape, form.a), *(form.key(role)[:4] for role in form.types)):
-            found.setdefault(path, set()).update(runs)
+    for alike in grouped(forms(), lambda form: (form.instruction.vendor.name, form.targets)).values():
+        runs = [*alike[0].targets, *filter(alike[0].supports, alike[0].instruction.vendor.targets)]
+        for form in alike:
+            for path in ((form.name, form.shape, form.a), *(form.key(role)[:4] for role in form.types)):
+                found.setdefault(path, set()).update(runs)
     return found
 
 

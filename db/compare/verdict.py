@@ -31,6 +31,9 @@ class Verdict(StrEnum):
     UNJUDGED = "unjudged"
 
 
+_NOT_COMPARED = (Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY, Verdict.UNJUDGED)
+
+
 @dataclass(frozen=True)
 class Result:
     """One fragment in two sources, either of which may lack it, and the verdict.
@@ -59,7 +62,7 @@ class Result:
     @property
     def compared(self) -> bool:
         """Whether both sides have elements that claim something, so that they were compared."""
-        return self.verdict not in (Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY, Verdict.UNJUDGED)
+        return self.verdict not in _NOT_COMPARED
 
     @property
     def agrees(self) -> bool:

@@ -109,7 +109,7 @@ def ptx_formula(fragment: Fragment, _: str) -> str:
         RefusedError: a coordinate takes too many cases for a formula, or no bits tell which lanes hold it.
     """
     held = table(fragment)
-    coordinates = held.everywhere()
+    coordinates = held.everywhere
     threads, values = coordinates["row"].shape
     spelt, definition = _lane(fragment)
     tests = _test(fragment, spelt, threads, held.lanes), _test(fragment, "i", values, held.elements)

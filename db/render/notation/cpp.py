@@ -103,7 +103,7 @@ def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) 
     elif beyond := [
         name
         for name, count in zip(("row", "col"), first.dimensions, strict=True)
-        if (tables[0].everywhere()[name] >= count).any()
+        if (tables[0].everywhere[name] >= count).any()
     ]:
         text = " && ".join(f"at({', '.join(PLACE)}).{name} < {name}s" for name in beyond)
     else:
@@ -118,7 +118,7 @@ def _holds(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) 
 
 
 def _at(tables: Sequence[Table], sizes: Sequence[int], names: Sequence[str]) -> str:
-    first, everywhere = tables[0].fragment, [contents.everywhere() for contents in tables]
+    first, everywhere = tables[0].fragment, [contents.everywhere for contents in tables]
     shape = (*sizes, first.threads, first.registers, first.slots)
     grid = {name: np.stack([arrays[name] for arrays in everywhere]).reshape(shape) for name in everywhere[0]}
     indices = [*names, *PLACE]

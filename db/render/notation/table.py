@@ -1,7 +1,8 @@
 """A fragment as arrays over (lane, element i), and what else the notations share."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,8 @@ def refusal(fragment: Fragment, lane: int, element: int, why: str) -> RefusedErr
     return RefusedError(f"{fragment}: lane {lane} reg {reg} slot {slot} {why}")
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Table:
     """Which lanes of a fragment hold anything, which elements i they hold, and where these are in the matrix.
 
     ``coordinates`` are row, col, col_last and computation, from 0, as arrays over these lanes and elements.
@@ -74,7 +76,8 @@ class Table(NamedTuple):
                 lane, element = int(self.lanes[wrong[0][0]]), int(self.elements[wrong[0][1]])
                 raise refusal(self.fragment, lane, element, f"has a {name} outside the matrix")
 
-    def everywhere(self) -> dict[str, Array]:
+    @cached_property
+    def everywhere(self) -> Mapping[str, Array]:
         """The coordinates for all lanes and elements; where nothing is held, those of a similar lane or element.
 
         In lines of shared memory that are held in part, rows or columns go on to the end of a line.
@@ -99,9 +102,10 @@ class Table(NamedTuple):
         else:
             extents = [of.mn, of.span * 8 // of.bits]
         number = places(of._replace(mn=extents[0], k=extents[1])).ravel() // of.bits
-        if not np.array_equal(np.sort(number), np.arange(size)):
+        order = np.argsort(number)
+        if not np.array_equal(number[order], np.arange(size)):
             return {}
-        mn, k = np.unravel_index(np.argsort(number), extents)
+        mn, k = np.unravel_index(order, extents)
         row, col = (k, mn) if self.fragment.role == "B" else (mn, k)
         whole = {"row": row[None], "col": col[None], "col_last": col[None], "computation": np.zeros_like(row[None])}
         held = np.ix_(self.lanes, self.elements)

@@ -58,8 +58,9 @@ def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Elements, i
     for element in unpacked(packed):
         _, _, _, row, first, last, computation = element
         if 0 <= row < rows and first >= 0 and last < cols:
-            for cell in tables[computation][row][first : last + 1]:
-                cell.append(element)
+            line = tables[computation][row]
+            for col in range(first, last + 1):
+                line[col].append(element)
         else:
             outside[computation] += 1
     return {number: (tables[number], outside[number]) for number in sorted(tables)}
