@@ -13,13 +13,16 @@ from ...db.layout.algebra import Array
 #: an atomic writes that decides by what it finds, others may read plainly, as before a loop of cas.
 OWN, COPIES, WGMMA, BULK, COMPLETES, DECIDES = range(6)
 
-#: An access is one number: its kind, its time, whether it is strong, and the thread or mbarrier of the grid. 0 is none.
-_KIND, _TIME, _STRONG = 60, 32, 1 << 31
+#: For whom an access is strong: for nobody, for threads of the same block, or for all (8.5).
+WEAK, BLOCK, GRID = range(3)
+
+#: An access is a number: its kind, its time, for whom it is strong, and the thread or mbarrier of the grid. 0 is none.
+_KIND, _TIME, _STRONG = 60, 32, 30
 
 
-def numbers(kind: int, time: int, who: Array, *, strong: bool = False) -> Array:
+def numbers(kind: int, time: int, who: Array, *, strong: int = WEAK) -> Array:
     """Accesses of a kind and a time, by threads or mbarriers of the grid."""
-    return np.asarray(who | kind << _KIND | time << _TIME | strong * _STRONG)
+    return np.asarray(who | kind << _KIND | time << _TIME | strong << _STRONG)
 
 
 def after(time: Array) -> Array:
@@ -32,9 +35,9 @@ def may_race(accesses: Array) -> Array:
     return np.asarray(accesses < DECIDES << _KIND)
 
 
-def is_strong(accesses: Array) -> Array:
-    """Whether others may access the same at once."""
-    return np.asarray(accesses & _STRONG != 0)
+def strength(accesses: Array) -> Array:
+    """For whom they are strong: with others that are so for each other they may happen at once."""
+    return np.asarray(accesses >> _STRONG & 3)
 
 
 class AccessParts(NamedTuple):
@@ -48,14 +51,16 @@ class AccessParts(NamedTuple):
 def parts(accesses: Array) -> AccessParts:
     """Their kinds, times, and threads or mbarriers.
 
-    >>> [int(part) for part in parts(numbers(COPIES, 7, np.array(3), strong=True))]
+    >>> [int(part) for part in parts(numbers(COPIES, 7, np.array(3), strong=GRID))]
     [1, 7, 3]
     """
-    return AccessParts(accesses >> _KIND, accesses >> _TIME & (1 << _KIND - _TIME) - 1, accesses & _STRONG - 1)
+    return AccessParts(accesses >> _KIND, accesses >> _TIME & (1 << _KIND - _TIME) - 1, accesses & (1 << _STRONG) - 1)
 
 
 class Accesses:
     """The last write of each byte of a memory, and the first and the last of its reads by the warps of each column.
+
+    All that are strong are in the last column, so that they hide no other.
 
     The first counts from a write that knows of all reads before, or from where all of a block have met. No read that is
     kept is above ``newest``.
@@ -63,7 +68,7 @@ class Accesses:
 
     def __init__(self, size: int, columns: int = 1) -> None:
         self.writer, self.newest = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        self.reads = np.zeros((2, columns, size), np.int64)
+        self.reads = np.zeros((2, columns + 1, size), np.int64)
 
     def note_reads(self, place: Array, column: Array, numbers: Array, settled: Array) -> None:
         """Note reads (n, bytes) in a column for each, whose threads know of all below ``settled``."""

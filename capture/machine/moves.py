@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ...db.layout.algebra import Array
-from .accesses import COPIES, DECIDES, OWN
+from .accesses import BLOCK, COPIES, DECIDES, GRID, OWN, WEAK
 from .launch import Maker, Step, Unknown
 from .ptx import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
@@ -60,6 +60,12 @@ def space_of(instruction: Statement, words: str) -> str:
     return _SPACES[named[0].partition("::")[0]] if named else ""
 
 
+def _strength(instruction: Statement) -> int:
+    """For whom a load or a store is strong. Blocks of a cluster are not told from others."""
+    words = {*instruction.parts}
+    return WEAK if not words & {*_STRONG} else BLOCK if "cta" in words else GRID
+
+
 def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
     space, type_ = space_of(instruction, _CACHING), instruction.type
     target, source = instruction.operands[:2]
@@ -68,7 +74,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
     addresses = machine.addresses(source, function)
     width = bits_of(type_) // 8
     size = width * len(results)
-    strong = bool({*_STRONG} & {*instruction.parts})
+    strong = _strength(instruction)
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
@@ -76,7 +82,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
         for memory, index, who in machine.access(space, addresses(threads), size, threads):
             data[who], held[who] = machine.load(memory, index, size, who, strong=strong)
             if strong:
-                machine.order.synchronize(memory.name, index, who, hears=True)
+                machine.order.synchronize(memory.name, index, who, hears=True, alone=strong == BLOCK)
         for number, result in enumerate(results):
             at = slice(number * width, (number + 1) * width)
             bits = np.ascontiguousarray(data[:, at]).view(f"u{width}").ravel()
@@ -98,19 +104,19 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     items = source.items if isinstance(source, Vector) else (source,)
     values = machine.registers_of(items, type_, function, loose=True)
     addresses = machine.addresses(target, function)
-    width, strong, alone = bits_of(type_) // 8, bool({*_STRONG} & {*instruction.parts}), "cta" in instruction.parts
+    width, strong = bits_of(type_) // 8, _strength(instruction)
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
         if "release" in instruction.parts:
-            _fence(machine, group, alone=alone)
+            _fence(machine, group, alone=strong == BLOCK)
         parts = [each.bits if each.width == 8 * width else each.bits.astype(f"u{width}") for each in values]
         data = np.ascontiguousarray(np.stack(parts, axis=1)).view("u1").reshape(machine.threads, -1)
         held = joined(values, width)
         for memory, index, who in machine.access(space, addresses(threads), data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, strong=strong)
             if strong:
-                machine.order.synchronize(memory.name, index, who, tells=True, alone=alone)
+                machine.order.synchronize(memory.name, index, who, tells=True, alone=strong == BLOCK)
 
     return step
 
@@ -153,7 +159,8 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     width = bits_of(type_) // 8
     if not operation or (vector and operation != "add"):
         raise Unknown(f"{instruction.opcode} is not known")
-    alone = "cta" in parts  # other blocks are not ordered by it
+    strong = BLOCK if "cta" in parts else GRID
+    alone = strong == BLOCK  # other blocks are not ordered by it
     by = DECIDES if operation in _COMPARES else OWN
 
     def step(group: ActiveThreads) -> None:
@@ -165,7 +172,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address + number * width, width, threads):
                 machine.order.synchronize(memory.name, index, who, hears=returns, tells=True, alone=alone)
-                machine.reads(memory, index, width, who, strong=True)
+                machine.reads(memory, index, width, who, strong=strong, passes=True)
                 before, _ = memory.load(index, width)
                 for turn in turns(index):
                     at, chosen = index[turn], who[turn]
@@ -174,7 +181,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                     old = news[0].like(data, held)
                     memory.store(at, *combined(machine, operation, type_, old, news))
                     old_bits[chosen], old_held[chosen] = old.bits, held
-                machine.writes(memory, index, before, who, by=by, strong=True)
+                machine.writes(memory, index, before, who, by=by, strong=strong)
             if returns:
                 result.put(old_bits, old_held if old_held.any() else None, group)
         machine.patience[group.mask] += 1

@@ -3,8 +3,8 @@
 The time of an access is the number of its step. Each warp knows up to which time each agent is done, and each lane
 knows it of the lanes of its warp. They come to know it where they meet, where they wait for what others signal, and
 from an atomic or a strong load of a place where it was told behind a fence. An access races with an earlier one that is
-not known to who executes it, if one of the two writes, and one of them is not strong. What goes through the async proxy
-sees of other writes only those that a fence has carried there (9.7.13.4).
+not known to who executes it, if one of the two writes, and not both are strong for each other. What goes through the
+async proxy sees of other writes only those that a fence has carried there (9.7.13.4).
 """
 
 from __future__ import annotations
@@ -18,7 +18,22 @@ import numpy as np
 
 from ...db.isa.instructions import WARP, WARPGROUP
 from ...db.layout.algebra import Array
-from .accesses import BULK, COMPLETES, COPIES, DECIDES, OWN, WGMMA, Accesses, after, is_strong, may_race, numbers, parts
+from .accesses import (
+    BULK,
+    COMPLETES,
+    COPIES,
+    DECIDES,
+    GRID,
+    OWN,
+    WEAK,
+    WGMMA,
+    Accesses,
+    after,
+    may_race,
+    numbers,
+    parts,
+    strength,
+)
 
 #: Agents of each warp.
 _KINDS = 4
@@ -109,19 +124,20 @@ class Order:
     # Accesses.
 
     def reads(
-        self, memory: Accesses, place: Array, threads: Array, by: int = OWN, *, strong: bool = False
+        self, memory: Accesses, place: Array, threads: Array, by: int = OWN, *, strong: int = WEAK, passes: bool = False
     ) -> Race | None:
-        """Note reads (n, bytes) of threads, or of what runs beside them, and find a write that one races with.
+        """Find a write that reads (n, bytes) of threads, or of what runs beside them, race with, and note the reads.
 
-        What reads strongly leaves no note, as it may be written strongly at any time.
+        One that ``passes`` leaves no note: what follows it stands for it.
         """
         self._see(threads)
         written = memory.writer[place]
         race = self._race(self._late(memory, written, threads, by, strong=strong), written, threads, by)
-        if not strong:
-            warps = threads // WARP
-            column = (self.block[warps] * self.per_block + warps % self.per_block) % memory.reads.shape[1]
-            memory.note_reads(place, column, self._numbers(threads, by), self._settled(memory, threads))
+        if not passes:
+            warps, last = threads // WARP, memory.reads.shape[1] - 1
+            column = (self.block[warps] * self.per_block + warps % self.per_block) % last
+            column = np.full_like(column, last) if strong else column
+            memory.note_reads(place, column, self._numbers(threads, by, strong=strong), self._settled(memory, threads))
             self.news[threads // WARP] |= by == OWN
         return race
 
@@ -134,7 +150,7 @@ class Order:
         lost: Array,
         by: int = OWN,
         *,
-        strong: bool = False,
+        strong: int = WEAK,
         mbarrier: int | None = None,
     ) -> Race | None:
         """Note writes (n, bytes), and find an access that one races with, also one at once that has ``lost``.
@@ -144,7 +160,7 @@ class Order:
         """
         self._see(threads)
         written, noted = memory.writer[place], memory.noted(place, self._settled(memory, threads))
-        race = self._race(self._late(memory, written, threads, by, strong=strong) & changed, written, threads, by)
+        races = [self._race(self._late(memory, written, threads, by, strong=strong) & changed, written, threads, by)]
         for slot, accesses in noted:
             late = self._late(memory, accesses, threads, strong=strong)
             # Who knows of the write knows of the reads that it knows of, and of those of what it has changed.
@@ -152,14 +168,17 @@ class Order:
             late = late & changed
             if memory is not self.shared and late.any():
                 late &= ~self._together([reads for _, reads in noted], accesses, threads)
-            race = race or self._race(late, accesses, threads, by)
+            races.append(self._race(late, accesses, threads, by))
         memory.writer[place] = self._numbers(threads, by, strong=strong, mbarrier=mbarrier)
         self.news[threads // WARP] |= by in (OWN, COPIES)
-        if race is None and lost.any():
+        if lost.any():
             stays = memory.writer[place]
             race = self._race(self._late(memory, stays, threads, strong=strong) & lost, stays, threads, by)
-            race = race and race._replace(at_once=not race.by.startswith("block"))
-        return race
+            races.append(race and race._replace(at_once=not race.by.startswith("block")))
+        found = [race for race in races if race]
+        return (
+            found[0]._replace(accesses=np.unique(np.concatenate([race.accesses for race in found]))) if found else None
+        )
 
     def decides(self, memory: Accesses, place: Array, threads: Array) -> None:
         """Note writes (n, bytes) of atomics that decide by what they find, with which nothing races."""
@@ -175,7 +194,7 @@ class Order:
         _, time, who = parts(accesses)
         return np.asarray((time == mine) & (who // size == own // size))
 
-    def _numbers(self, threads: Array, by: int, *, strong: bool = False, mbarrier: int | None = None) -> Array:
+    def _numbers(self, threads: Array, by: int, *, strong: int = WEAK, mbarrier: int | None = None) -> Array:
         """Accesses of now as numbers."""
         who = self.block[threads // WARP].astype(np.int64) * self.per_block * WARP + threads % (self.per_block * WARP)
         kind = by
@@ -183,7 +202,7 @@ class Order:
             kind, who = COMPLETES, self.block[threads // WARP] * _BARRIERS + mbarrier
         return numbers(kind, self.now, who, strong=strong)[:, None]
 
-    def _late(self, memory: Accesses, accesses: Array, threads: Array, by: int = OWN, *, strong: bool = False) -> Array:
+    def _late(self, memory: Accesses, accesses: Array, threads: Array, by: int = OWN, *, strong: int = WEAK) -> Array:
         """Which of some accesses (n, bytes) are not known to threads, or to what runs beside them."""
         seen = self.known[_CARRIED if by in (WGMMA, BULK) else _KNOWN]
         shape = accesses.shape
@@ -191,7 +210,8 @@ class Order:
             accesses = accesses[:, :1]
         late = np.asarray(accesses >= self._settled(memory, threads, by)) & may_race(accesses)
         if strong:
-            late &= ~is_strong(accesses)
+            own, there = self.block[threads // WARP][:, None], self._who(accesses)[0]
+            late &= (strength(accesses) == WEAK) | (np.minimum(strength(accesses), strong) != GRID) & (own != there)
         if late.any():
             own = np.broadcast_to(threads[:, None], late.shape)[late]
             late[late] = self._unseen(seen, accesses[late], own)
@@ -318,7 +338,7 @@ class Order:
             near, far = (memory, place, block), (memory, place)
             if hears and near in told:
                 self.learn(np.array([warp]), told[near])
-            if hears and far in told:
+            if hears and not alone and far in told:
                 self._hear(warp, told[far])
             if tells and self.fenced[_NEAR, :, warp].any():
                 told[near] = latest(told.get(near), self.fenced[_NEAR, :, warp])

@@ -14,7 +14,7 @@ from ...db.isa.shared import BANKS
 from ...db.layout.algebra import Array
 from ...db.layout.banks import degrees
 from ..values import LINE
-from .accesses import DECIDES, OWN, Accesses
+from .accesses import DECIDES, OWN, WEAK, Accesses
 from .flights import Flights
 from .launch import Fault, Job, Unknown
 from .memory import LOCAL, SHARED, Memory, Spaces
@@ -293,19 +293,27 @@ class Threads:
         self.log.conflicts[key] = max(self.log.conflicts.get(key, 1), degree)
 
     def load(
-        self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: bool = False
+        self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: int = WEAK
     ) -> tuple[Array, Array]:
         """What threads read, themselves or by what runs beside them; notes what races with that."""
         self.reads(memory, index, size, threads, by=by, strong=strong)
         return memory.load(index, size)
 
     def reads(
-        self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: bool = False
+        self,
+        memory: Memory,
+        index: Array,
+        size: int,
+        threads: Array,
+        *,
+        by: int = OWN,
+        strong: int = WEAK,
+        passes: bool = False,
     ) -> None:
-        """Note what threads read, and what races with that. Strong accesses of several warps or blocks do not."""
+        """Note what threads read, and what races with that; see ``Order.reads``."""
         if (accesses := self._accesses(memory)) is not None and len(index):
             place = index[:, None] + np.arange(size)
-            race = self.order.reads(accesses, place, threads, by, strong=strong)
+            race = self.order.reads(accesses, place, threads, by, strong=strong, passes=passes)
             self._races(race, threads, "reads what", "writes")
 
     def store(
@@ -317,7 +325,7 @@ class Threads:
         threads: Array,
         *,
         by: int = OWN,
-        strong: bool = False,
+        strong: int = WEAK,
         mbarrier: int | None = None,
     ) -> None:
         """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
@@ -334,7 +342,7 @@ class Threads:
         data: Array | None = None,
         *,
         by: int = OWN,
-        strong: bool = False,
+        strong: int = WEAK,
         mbarrier: int | None = None,
     ) -> None:
         """Note that threads have written bytes (accesses, size) over others, each of them ``data``; see ``Order``."""

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.capture.machine.accesses import COPIES, OWN, WGMMA
+from lanemap.capture.machine.accesses import BLOCK, COPIES, GRID, OWN, WEAK, WGMMA
 from lanemap.capture.machine.order import History, Order
 
 from ..modes import examples
@@ -102,8 +102,11 @@ def test_what_wgmma_reads_is_still_read_after_threads_have_read_it():
 
 THREADS = 0, 1, 32, 33, 64, 96
 FLAG = np.array([8])
+#: Accesses, and for whom each is strong.
+STRONG = {"reads": WEAK, "writes": WEAK, "adds": GRID, "adds here": BLOCK, "polls": GRID, "polls here": BLOCK}
+READS = "reads", "polls", "polls here"
 STEPS = st.tuples(
-    st.sampled_from(["reads", "writes", "adds", "meet", "lanes", "fence", "tells", "hears"]),
+    st.sampled_from([*STRONG, "meet", "lanes", "fence", "tells", "hears"]),
     st.sampled_from(THREADS),
     st.integers(0, 1),
 )
@@ -151,24 +154,24 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
                 for each in of_warp:
                     lanes[each] |= {*told}.union(*(lanes[other] for other in of_warp))
         else:
-            writes, strong = kind != "reads", kind == "adds"
+            writes, strong = kind not in READS, STRONG[kind]
             races = [
                 number
                 for number, (other, at, how) in enumerate(done)
                 if at == byte
                 and other != thread
                 and number not in lanes[thread]
-                and (writes or how != "reads")
-                and not (strong and how == "adds")
+                and (writes or how not in READS)
+                and min(strong, STRONG[how]) < (BLOCK if other // 64 == block else GRID)
             ]
             changed = np.ones((1, 1), bool)
             if writes:
                 race = order.writes(history.globe, place, who, changed, ~changed, strong=strong)
             else:
-                race = order.reads(history.globe, place, who)
+                race = order.reads(history.globe, place, who, strong=strong)
             assert race is None or races, (steps, done)
             if races and race is None:
-                assert all(done[number][2] == "reads" or last[byte] != number for number in races), (steps, done)
+                assert all(done[number][2] in READS or last[byte] != number for number in races), (steps, done)
             if races:
                 return
             lanes[thread].add(len(done))

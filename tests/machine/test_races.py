@@ -117,7 +117,7 @@ NOTICES = {
     ("membar.cta;", "st.shared.u32 [flag], 1;", POLLS): False,
     ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", "mov.u32 %d, 1"): False,
     ("membar.cta;", "st.shared.u32 [%s], 77; @%p st.volatile.shared.u32 [flag], 1;", POLLS): False,
-    ("membar.cta;", "st.volatile.global.u32 [%out], 1;", "ld.acquire.cta.global.u32 %d, [%out]"): True,
+    ("membar.cta;", "st.volatile.global.u32 [%out+256], 1;", "ld.acquire.cta.global.u32 %d, [%out+256]"): True,
 }
 
 
@@ -125,7 +125,7 @@ NOTICES = {
 def test_a_warp_reads_what_another_has_given_notice_of(notice):
     fence, tells, hears = notice
     kernel = f"{WRITES}{fence} setp.eq.u32 %p, %t, 0; @%p {tells}\n{READS.format(hears)}"
-    found = run(FLAGGED + kernel + TAIL, ["out=u32[64]=0"], block=64).findings
+    found = run(FLAGGED + kernel + TAIL, ["out=u32[65]=0"], block=64).findings
     assert (not found) == NOTICES[notice], found
     assert all("ld reads what st of line" in each.words for each in found)
 
@@ -167,6 +167,57 @@ def test_an_atomic_of_a_block_alone_tells_no_other(scope, ok):
     ld.global.u32 %v, [%out]; st.global.u32 [%out+8], %v; ret; }}"""
     found = run(HEAD + text, ["out=u32[4]=0"], block=1, grid=2)
     assert found.ok == ok, found
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "races"),
+    [
+        ("ld.volatile.global", "st.global", True),
+        ("ld.relaxed.gpu.global", "st.global", True),
+        ("ld.relaxed.gpu.global", "st.relaxed.gpu.global", False),
+        ("ld.volatile.global", "st.volatile.global", False),
+        ("ld.global", "st.volatile.global", True),
+        ("ld.relaxed.cta.global", "st.relaxed.gpu.global", True),
+        ("ld.relaxed.gpu.global", "st.relaxed.cta.global", True),
+        ("ld.relaxed.gpu.global", "red.global.add", False),
+        ("ld.relaxed.gpu.global", "red.cta.global.add", True),
+        ("ld.relaxed.cluster.global", "red.cluster.global.add", False),
+    ],
+)
+@pytest.mark.parametrize("first", ["reads", "writes"])
+def test_blocks_race_unless_both_are_strong_for_each_other(reads, writes, races, first):
+    """One of two blocks reads, and the other writes, either first."""
+    read, write = f"{reads}.u32 %v, [%out];", f"{writes}.u32 [%out], 1;"
+    one, other = (read, write) if first == "reads" else (write, read)
+    text = f"mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 0; @%p {one}\n @!%p {other} ret; }}"
+    found = run(HEAD + text, ["out=u32[4]=0"], block=1, grid=2)
+    assert (not found.ok) == races, found
+    # Threads of one block are in each other's scope.
+    weak = {"ld.global", "st.global"} & {reads, writes}
+    assert run(HEAD + text.replace("%ctaid", "%tid"), ["out=u32[4]=0"], block=2).ok != bool(weak)
+
+
+@pytest.mark.parametrize(("load", "ok"), [("ld.acquire.gpu", True), ("ld.acquire.cta", False)])
+def test_a_load_for_its_own_block_hears_no_other(load, ok):
+    text = f"""mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 0; @!%p bra WAIT;
+    st.global.u32 [%out], 5; membar.gl; st.relaxed.gpu.global.u32 [%out+4], 1; ret;
+    WAIT: {load}.global.u32 %d, [%out+4]; setp.ne.u32 %p, %d, 1; @%p bra WAIT; ld.global.u32 %v, [%out]; ret; }}"""
+    assert run(HEAD + text, ["out=u32[4]=0"], block=1, grid=2).ok == ok
+
+
+@pytest.mark.parametrize("grid", [2, 8, 40, 300])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "st.global.u32 [%out], %o;",
+        "mad.wide.u32 %at, %o, 4, %out; ld.global.u32 %v, [%at+4]; st.global.u32 [%at], %d;",
+        "mad.wide.u32 %at, %o, 4, %out; st.global.u32 [%at], %d; ld.global.u32 %v, [%at+4];",
+    ],
+)
+def test_every_block_that_races_is_counted(text, grid):
+    """Each with the next one."""
+    (finding,) = run(HEAD + f"mov.u32 %o, %ctaid.x; {text} ret; }}", ["out=u32[301]=0"], block=1, grid=grid).findings
+    assert (f", {grid - 1} times)" in finding.words) or grid == 2
 
 
 @pytest.mark.parametrize(("fence", "ok"), [("membar.gl;", True), ("membar.cta;", False), ("", False)])
