@@ -279,6 +279,13 @@ def test_a_mistyped_keyword_is_named_with_the_right_one(database, call, given, m
     assert str(error.value) == f"there is no argument {next(iter(given))!r}: did you mean {meant}?"
 
 
+def test_a_shape_is_no_keyword_beside_words(database):
+    with pytest.raises(
+        lanemap.LanemapError, match="no argument 'shape': it is a word of the query, as in 'm16n8k16 f16"
+    ):
+        database.export(format="cute", shape="m16n8k16")
+
+
 def test_one_argument_may_stand_for_several(database):
     assert database.check("h200-sm_90a").unexplained == 0
     drawn = [database.draw("m16n8k16", "f16", "A", lanes=lanes).svg() for lanes in (5, [5], (5,))]

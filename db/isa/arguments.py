@@ -26,6 +26,8 @@ def expect_names(names: Iterable[str], known: Collection[str]) -> None:
         if name not in known:
             from difflib import get_close_matches
 
+            if name in ("shape", "type", "role"):
+                raise LanemapError(f"there is no argument {name!r}: it is a word of the query, as in 'm16n8k16 f16 A'")
             near = " or ".join(map(repr, get_close_matches(name, known, 1) or known))
             raise LanemapError(f"there is no argument {name!r}: did you mean {near}?")
 

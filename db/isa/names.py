@@ -204,7 +204,7 @@ class Query:
             if not candidates(tokens):
                 from .not_found import no_form
 
-                raise LanemapError(no_form(tokens, self.title))
+                raise LanemapError(no_form(tokens, self.title, self.role and str(self.role).upper()))
         return tokens
 
     @property
@@ -359,7 +359,7 @@ class Query:
         named = replace(self, shape=asked["shape"], instruction=asked["instruction"])
         if asked["role"] in ("SFA", "SFB"):
             scaled = any(asked["role"] in form.types and asked["type"] == form.types["A"] for form in self.forms)
-            return replace(named, type=None, qualifiers=".".join(self._scales) or None) if scaled else None
+            return replace(named, type=None, qualifiers=".".join(self._scales) or self.qualifiers) if scaled else None
         if asked["role"] not in ("C", "D"):
             return None
         accumulating = accumulators(asked["instruction"], asked["shape"], asked["type"], vendor or asked["vendor"])

@@ -6,23 +6,31 @@ What is wrong in the name of an instruction is the token without which there are
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import accumulate
 from operator import ne
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..text import but_for_n, either, enumerated, grouped, listed, naturally, printable
 from . import by_word
 from .forms import Form
 from .instructions import INSTRUCTIONS, choices, instruction, undecided
-from .spelling import MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, notation, tokens, words
-from .types import is_shape, same_name, shape_name
+from .spelling import KINDS, MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, kind_of, notation, tokens
+from .spelling import words as words_of
+from .types import is_shape, known_type, same_name, shape_name
 from .vendors import UNKNOWN, vendor_of
+
+if TYPE_CHECKING:
+    from .names import Query
 
 #: Kinds of tokens in the order in which people mistake them.
 _ORDER = (*OPTIONS, *MODIFIERS, "layouts", "qualifiers", "type", "shape", "types")
 
 
-def no_form(asked: Tokens, title: str) -> str:
-    """Why there is no form of a name: the token that no form has together with the others, and what forms have."""
+def no_form(asked: Tokens, title: str, role: str | None = None) -> str:
+    """Why there is no form of a name: the token that no form has together with the others, and what forms have.
+
+    ``role`` is the operand that was asked for.
+    """
 
     def rank(token: str) -> int:
         implied = asked[token] in (*MODIFIERS, *OPTIONS) and token not in title.lower()
@@ -30,8 +38,10 @@ def no_form(asked: Tokens, title: str) -> str:
 
     said = {kind: token for token, kind in asked.items()}
     if (row := INSTRUCTIONS.get(said.get("instruction", ""))) and not row.has_forms:
-        instead = f"write {row.name} m128n128k16 f16 B 128B.K"
-        return f"{title} is not covered: its mnemonics name neither shape nor types: {instead}"
+        shown = str(role) if role in ("A", "D") else "D" if row.sparse else "B"
+        operand = f"k32 f16 {shown}" if row.sparse else f"k16 f16 {shown}{' 128B.K' * (shown in row.in_memory)}"
+        words = "its mnemonics name neither shape nor types"
+        return f"{title} is not covered: {words}: write {row.name} m128n128{operand}"
     a = said.get("type") or said.get("types", "").partition(".")[2].partition(".")[0]
     for row in INSTRUCTIONS.values():
         if said.get("instruction", row.name) == row.name and (why := row.absent.get(f"{said.get('shape')} {a}")):
@@ -54,10 +64,10 @@ def no_spelling(name: str) -> str:
     every = {its: form for form in every_candidate({}) for its in notation(name)(form)}
     nearest = _nearest(name, every)
     size = re.search(r"\d+x\d+x\d+", name)
-    if size and all({*words(name)} - {*words(its)} == {*words(size[0])} for its in nearest):
+    if size and all({*words_of(name)} - {*words_of(its)} == {*words_of(size[0])} for its in nearest):
         asked = shape_name(size[0])
         return f"there is no {name}: {_instead(asked, {asked: 'shape'}, [every[its] for its in nearest])}"
-    if {*words(name)}.isdisjoint(words(nearest[0])):
+    if {*words_of(name)}.isdisjoint(words_of(nearest[0])):
         return f"{name} is not an atom with matrices in registers: name an mma, a matrix move or tcgen05.ld"
     few = nearest if len(nearest) <= _FEW else get_close_matches(name, nearest, 2, 0)
     return f"there is no {name}: did you mean {either(few)}?"
@@ -94,19 +104,26 @@ def _nearest(asked: str, names: Iterable[str]) -> list[str]:
     return min(grouped(names, apart).items(), default=((), []))[1]
 
 
-def no_fragment(asked: Mapping[str, Any], named: Tokens, title: str, every: Sequence[Any], order: Sequence[str]) -> str:
-    """The first of the parameters of a request that nothing has, in the order in which people think of them.
+def no_fragment(query: "Query", asked: Mapping[str, Any], every: Sequence[Any], order: Sequence[str]) -> str:
+    """The first of the parameters that nothing has of those ``asked``, in the order in which people think of them.
 
-    ``named`` are the tokens of the instruction that it names, and ``title`` is what to call it. Of ``every`` fragment
-    the sources are named in the ``order`` in which they answer.
+    Of ``every`` fragment the sources are named in the ``order`` in which they answer.
+
+    Raises:
+        LanemapError: a word of the qualifiers is none that selects block scales, but looks like one.
     """
+    for word in str(query.qualifiers or "").lower().split("."):
+        if "::" in word and not kind_of(word):
+            known_type(word, KINDS)
+    named, title = query.tokens, query.title
     forms = candidates(named)
     typed = "type" in named.values() and not asked["role"] and asked["instruction"] in (None, *INSTRUCTIONS)
     if typed and not forms and "" not in named:
         return no_form(named, title)
     records = every
     matched: list[str] = []
-    for name in ("source", "vendor", "instruction", "shape", "type", "role", "major", "selector", "qualifiers"):
+    fields = ("source", "vendor", "instruction", "shape", "type", "role", "major", "selector", "qualifiers")
+    for name in fields:
         value = asked[name]
         if value is None:
             continue
@@ -132,8 +149,14 @@ def no_fragment(asked: Mapping[str, Any], named: Tokens, title: str, every: Sequ
                 words = f"no source has instructions of {maker.title}"
                 return f"no instruction {unknown}: {words}: import a table or a mapping of it"
             names = [*INSTRUCTIONS, *{record.instruction for record in records} - INSTRUCTIONS.keys()]
-            guess = "".join(f"did you mean {close}? " for close in get_close_matches(value, names, 1, 0.5))
+            shapes = sorted({record.shape for record in records}, key=naturally)
+            # The numbers alone, or the first of them, as they stand in an opcode and a mnemonic.
+            like = [shape for shape in shapes if value in (re.sub(r"\D", "", shape), *accumulate(_AXES.findall(shape)))]
+            like = like or get_close_matches(value, names, 1, 0.5)
+            guess = f"did you mean {either(like)}? " if like else ""
             return f"no shape or instruction {unknown}: {guess}covered are {', '.join(INSTRUCTIONS)}"
+        if other := next((it for it in fields if any(same_name(getattr(one, it), value) for one in records)), None):
+            return f"no {name} {unknown}: name it as one of the {other}"
         of_lanes = [record for record in records if instruction(record.instruction).register_roles]
         options = {getattr(record, name) for record in of_lanes or records} - {None}
         return f"no {name} {unknown}: {_suggest(name, str(value), sorted(map(str, options), key=naturally))}"
@@ -193,4 +216,5 @@ def _shapes(asked: str, shapes: Iterable[str]) -> list[str]:
 
 
 _FEW = 4
+_AXES = re.compile("[mnk][0-9]+")
 _PARTS = re.compile("[a-z0-9:]+")

@@ -5,6 +5,7 @@ order. The tokens that forms have in common are what a name says.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
 from operator import itemgetter
@@ -41,8 +42,12 @@ def parse(text: str) -> Tokens | None:
         LanemapError: it is in one of them and wrong, or the instruction is not covered.
     """
     if (name := _NAME.search(text)) and (tokens := _of_name(name[0])):
-        rest = text[name.end() :].lower()
-        return {**tokens, **_of_mnemonic(rest.split())} if re.fullmatch(r"\s+[\w\s.:]*\w\s*", rest) else tokens
+        rest = text[name.end() :].replace(name[0], "")
+        if not re.fullmatch(r"\s+[\w\s.:]*\w\s*", rest):
+            return tokens
+        if again := _NAME.search(rest):
+            raise _several([name[0], again[0]])
+        return {**tokens, **_of_mnemonic(rest.lower().split())}
     if mnemonic := find_mnemonic(text):
         return _of_mnemonic(mnemonic.split("."))
     if reason := uncovered(text):
@@ -66,8 +71,12 @@ def find_mnemonic(text: str) -> str | None:
     mnemonics = [_without_operands(plain[start:end]) for start, end in zip(starts, [*starts[1:], None], strict=False)]
     shaped = dict.fromkeys(mnemonic for mnemonic in mnemonics if any(map(is_shape, mnemonic.split("."))))
     if len(shaped) > 1:
-        raise LanemapError(f"there are {len(shaped)} instructions, {' and '.join([*shaped][:2])}: name one of them")
+        raise _several([*shaped])
     return next(iter([*shaped, *mnemonics]), None)
+
+
+def _several(names: Sequence[str]) -> LanemapError:
+    return LanemapError(f"there are {len(names)} instructions, {' and '.join(names[:2])}: name one of them")
 
 
 def title(text: str) -> str:

@@ -138,7 +138,7 @@ def shape_name(word: str) -> str:
     if any(len(number) > 5 or int(number) > LARGEST for number in numbers):
         shown = word if len(word) <= 40 else f"{word[:40]}..."
         raise LanemapError(f"invalid shape {shown}: each dimension is 1 to {LARGEST}")
-    return "".join(f"{axis}{number}" for axis, number in zip("mnk", numbers, strict=False))
+    return "".join(f"{axis}{int(number)}" for axis, number in zip("mnk", numbers, strict=False))
 
 
 def is_shape(word: str) -> bool:

@@ -201,7 +201,7 @@ def test_what_was_not_asked_to_the_letter_is_said_on_stderr(run):
         (["find", "HMMA.16816.F32.BF16", "--row", "3"], ("say which role of HMMA.16816.F32.BF16: A, B, C, D",)),
         (
             ["find", "tcgen05.mma.cta_group::1.kind::f16", "A", "--row", "3"],
-            ("is not covered", "neither shape nor types", "tcgen05.mma m128n128k16 f16 B 128B.K"),
+            ("is not covered", "neither shape nor types", "tcgen05.mma m128n128k16 f16 A 128B.K"),
         ),
         (["find", "wgmma m64n128k16 f16", "C", "--row", "3"], ("wgmma accumulates in D",)),
         (["find", "m16n8k32", "fp8", "A", "--row", "3"], ("fp8 is e4m3 or e5m2",)),

@@ -194,6 +194,21 @@ def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
             Query.parse(["mfma", "f16", "A"]),
             r"no shape or instruction mfma: did you mean mma\? covered are mma, mma.sp, ",
         ),
+        (Query.parse(["16816"]), r"no shape or instruction 16816: did you mean m16n8k16\? covered are mma, "),
+        (Query.parse(["m8"]), r"no shape or instruction m8: did you mean m8n"),
+        (
+            Query("m16n16k16", "f16", "A", major="row"),
+            "no major row in m16n16k16 f16 A: name it as one of the qualifiers$",
+        ),
+        *(
+            (Query("m16n8k64", "e2m1", "SFA", qualifiers=qualifiers), words)
+            for qualifiers, words in (
+                ("scale_vec::2X.byteid::0.thread_id::0", "did you mean byte_id::0"),
+                ("byteid::0", "did you mean byte_id::0"),
+                ("scale_vec::2X.byte_id::0.thread_id::7", "from thread_id::0 to 3"),
+                ("scale_vec::2X.thread_idx::1", "did you mean thread_id::1"),
+            )
+        ),
         (Query.parse(["v_mfma_f32_16x16x16f16"]), "no source has instructions of AMD: import a table"),
         (Query("m16n8", "f16", "A"), "no type f16 in m16n8: choose from b8$"),
         (Query("m16n8k16", "bf17", "A"), "did you mean bf16"),

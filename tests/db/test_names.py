@@ -512,6 +512,15 @@ def test_a_whole_instruction_is_its_operands(reader):
             ["tcgen05.mma.cta_group::1.kind::f16 m128n16k16 f32", "D"],
             "m128n16k16 f32 is not covered: its mnemonics name neither shape nor types: write ",
         ),
+        (
+            ["tcgen05.mma.cta_group::1.kind::f16", "D"],
+            "name neither shape nor types: write tcgen05.mma m128n128k16 f16 D",
+        ),
+        (["tcgen05.mma.sp.cta_group::1.kind::f16", "A"], "types: write tcgen05.mma.sp m128n128k32 f16 A"),
+        (
+            ["HMMA.16816.F32.BF16", "HMMA.16816.F32"],
+            "there are 2 instructions, HMMA.16816.F32.BF16 and HMMA.16816.F32: ",
+        ),
         (["SM100_MMA_F16BF16_SS", "A"], "SM100_MMA_F16BF16_SS is not covered: it names neither shape nor types: write"),
         (["SM100_UTCCP_4x32dp128bit_1cta"], "1cta is not covered: it copies from shared memory to Tensor Memory"),
         (["UTCHMMA gdesc[UR4]", "A"], "UTCHMMA is not covered: it names neither shape nor types: write"),
@@ -614,6 +623,8 @@ def test_words_behind_a_name_in_one_piece_say_more_of_it():
     encoding = "#ttg.nvidia_mma<{versionMajor = 3, instrShape = [16, 128, 16]}>"
     assert [form.a for form in Query(f"{encoding} bf16").forms] == ["bf16"]
     assert Query("SM80_16x8x16_F32F16F16F32_TN f16").forms == Query("HMMA.16816.F32 m16n8k16").forms
+    assert Query("HMMA.16816.F32 HMMA.16816.F32").forms == Query("HMMA.16816.F32").forms
+    assert Query("m016n08k016 f16").tokens == Query("m16n8k16 f16").tokens
 
 
 def test_names_that_contradict_each_other_are_refused():
