@@ -14,7 +14,7 @@ from ..errors import AbsentError, LanemapError
 from ..isa.instructions import INSTRUCTIONS, Key, instruction
 from ..isa.not_found import source_names
 from ..isa.tiling import Tiling
-from ..layout.fragment import Fragment, Source
+from ..layout.fragment import IMPOSSIBLE, Fragment, Source
 from ..layout.tile import claimed, tiled
 from ..lookup import ERRATA, Query, choose, in_order, read_fragments
 from ..rows import Rows, Tabular
@@ -90,7 +90,7 @@ class Check(Tabular):
     @cached_property
     def results(self) -> list[Result]:
         """The results of all comparisons."""
-        return [result for comparison in self.comparisons for result in comparison.results]
+        return [result for _, result in self.pairs]
 
     @cached_property
     def compared(self) -> int:
@@ -106,6 +106,14 @@ class Check(Tabular):
             for source, fragment in ((comparison.left, result.left), (comparison.right, result.right))
             if fragment and fragment.first_bit is None and result.compared
         )
+
+    @property
+    def stated(self) -> Mapping[str, int]:
+        """How many fragments each source states, also those that put two elements in one place: they are compared."""
+        return {
+            source.name: sum(one.has_rows or one.status == IMPOSSIBLE for one in source.fragments)
+            for source in self.sources
+        }
 
     @cached_property
     def unexplained(self) -> int:

@@ -161,7 +161,7 @@ def _standing(check: Check) -> Rows:
         rows.append(
             (
                 f"{name} ({len(sets)} sets)" if len(sets) > 1 else name,
-                sum(len(source.with_rows) for source in sets),
+                sum(map(check.stated.__getitem__, names)),
                 *((len(results) - known - different, known, different) if results else (None, None, None)),
                 sum(len(check.unjudged.get(source_name, ())) for source_name in names),
                 unsound,
@@ -430,7 +430,7 @@ def check_json(check: Check) -> str:
         "unjudged": sum(map(len, check.unjudged.values())),
         "unplaced": [{"source": name, **key._asdict()} for name, key in check.unplaced],
         "made": dict(check.made),
-        "sources": {source.name: len(source.with_rows) for source in check.sources},
+        "sources": check.stated,
         "findings": [
             {"source": finding.source, **key_json(finding.key), "words": finding.words, "known": finding.known}
             for finding in check.findings

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import lanemap
 from lanemap.db.compare.crosscheck import Finding, check, diff, judge, named
 from lanemap.db.compare.verdict import Verdict, compare
-from lanemap.db.layout.fragment import Citation, Source
+from lanemap.db.layout.fragment import IMPOSSIBLE, Citation, Source
 from lanemap.db.lookup import Query
 from lanemap.db.render.report import FORMATS
 
@@ -335,3 +335,13 @@ def test_a_document_that_is_alone_is_noted_and_fails_nothing():
         assert (finding.source, finding.known is not None, found.exit_code) == ("alone", code == 0, code)
         for form in FORMATS[:2]:
             assert ("not confirmed: no other source has any fragment of alone" in found.report(form)) is (code == 0)
+
+
+def test_a_check_counts_what_a_comparison_counts_also_what_puts_two_elements_in_one_place():
+    broken = replace(FRAGMENTS[0], elements=None, status=IMPOSSIBLE)
+    left = Source("ptx-isa-9.8", "document", "", [broken, *FRAGMENTS[1:]])
+    right = Source("a card", "capture", "", FRAGMENTS)
+    found = check([left, right], [])
+    assert found.stated == {"ptx-isa-9.8": len(FRAGMENTS), "a card": len(FRAGMENTS)}
+    assert set(found.stated.values()) == {found.compared, diff([left], [right]).compared}
+    assert found.report().count(str(len(FRAGMENTS))) >= 2
