@@ -6,12 +6,13 @@ A number that is computed from one element has the origin of that element.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...db.layout.algebra import Array
+from . import floats
 from .launch import Maker, Step, known
 from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
@@ -21,8 +22,7 @@ from .values import NONE, ActiveThreads, Register, joined, to_bits, whole
 class Rule(NamedTuple):
     """How a result is computed from its sources, and what their origins make: add, mul or mix.
 
-    ``words`` may stand between operation and type without changing more than the last digit, but those that ``limited``
-    knows.
+    ``words`` are those that may stand between operation and type; without any, the result is not limited.
     """
 
     compute: Callable[..., Any]
@@ -34,9 +34,19 @@ def _quotient(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return a / b
     safe = np.where(b == 0, 1, b)
-    quotient = np.abs(a.astype("i8")) // np.abs(safe.astype("i8")) if a.dtype.kind == "i" else a // safe
-    signed = np.where((a < 0) != (b < 0), -quotient, quotient) if a.dtype.kind == "i" else quotient
-    return np.where(b == 0, -1, signed) if a.dtype.kind == "i" else np.where(b == 0, ~(b ^ b), signed)
+    quotient = a // safe
+    if a.dtype.kind == "i":  # towards zero
+        quotient += (a - quotient * safe != 0) & ((a < 0) != (b < 0))
+    return np.where(b == 0, ~(b ^ b), quotient)
+
+
+def _approximate_quotient(a: Array, b: Array) -> Array:
+    """Whose divisor has no reciprocal that is normal (9.7.3.8)."""
+    return np.where(np.abs(b) >= 2.0**126, (a - a + np.copysign(0, a)) * np.sign(b), a / b).astype(a.dtype)
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    return np.where(b == 0, ~(b ^ b), a - _quotient(a, b) * b)
 
 
 def extremum(instruction: Statement, least: bool) -> Callable[..., Any]:
@@ -47,17 +57,15 @@ def extremum(instruction: Statement, least: bool) -> Callable[..., Any]:
     def compute(*of: Array) -> Array:
         given = [np.abs(each) for each in of] if "abs" in words else of
         found = np.asarray(reduce(choose, given))
+        if found.dtype.kind == "f":  # of zeros the negative one is less
+            of_sign = [((each == 0) & (np.signbit(each) == least)) for each in given]
+            zero = np.copysign(found.dtype.type(0), np.where(np.logical_or.reduce(of_sign) == least, -1, 1))
+            found = np.where(found == 0, zero.astype(found.dtype), found)
         if "xorsign" in words:
             found = np.copysign(found, np.where(np.signbit(of[0]) ^ np.signbit(of[1]), -1, 1).astype(found.dtype))
         return found
 
     return compute
-
-
-def _fused(a: Array, b: Array, c: Array) -> Array:
-    if a.dtype.kind == "f" and a.dtype.itemsize < 8:
-        return a.astype("f8") * b + c
-    return a * b + c
 
 
 def _high(a: Array, b: Array) -> Array:
@@ -102,7 +110,7 @@ RULES: Mapping[str, Rule] = {
     "sub": Rule(np.subtract),
     "mul": Rule(np.multiply, "mul"),
     "div": Rule(_quotient),
-    "rem": Rule(lambda a, b: np.where(b == 0, a, a - _quotient(a, b).astype(a.dtype) * b)),
+    "rem": Rule(_remainder),
     "min": Rule(np.fmin, words="ftz NaN xorsign abs relu"),
     "max": Rule(np.fmax, words="ftz NaN xorsign abs relu"),
     "abs": Rule(np.abs),
@@ -115,7 +123,7 @@ RULES: Mapping[str, Rule] = {
     "sin": Rule(np.sin),
     "cos": Rule(np.cos),
     "tanh": Rule(np.tanh),
-    "copysign": Rule(lambda a, b: np.copysign(b, a)),
+    "copysign": Rule(lambda a, b: np.copysign(b, a), words=""),
     "sad": Rule(lambda a, b, c: np.where(a < b, b - a, a - b) + c),
     "popc": Rule(np.bitwise_count),
     "clz": Rule(_leading_zeros),
@@ -126,11 +134,11 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def limited(instruction: Statement, numbers: Array, type_: str) -> Array:
+def _limited(instruction: Statement, numbers: Array, type_: str) -> Array:
     """A result that is kept in its range where the instruction says so."""
+    if numbers.dtype.kind == "f":
+        return floats.limited(instruction.parts, numbers)
     if "sat" in instruction.parts:
-        if type_[0] in "fb":
-            return np.asarray(np.clip(np.nan_to_num(numbers, nan=0.0), 0, 1))
         limits = np.iinfo(f"i{bits_of(type_) // 8}")
         return np.clip(numbers, limits.min, limits.max)
     return np.maximum(numbers, 0) if "relu" in instruction.parts else numbers
@@ -148,12 +156,17 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
     compute = extremum(instruction, name == "min") if name in ("min", "max") else rule.compute
     down = bits_of(type_) - 1 if "shiftamt" in instruction.parts else None
     signs = {"add": 1, "sub": -1}
+    if name == "div" and "approx" in instruction.parts:
+        compute = _approximate_quotient
+    elif {"rz", "rm", "rp"} & {*instruction.parts}:
+        compute = partial(floats.computed, name, type_, instruction.parts)
 
     def step(group: ActiveThreads) -> None:
-        given = [source.numbers(type_) for source in sources]
+        given = [floats.flushed(instruction.parts, source.numbers(type_)) for source in sources]
         if wide:
             given = [each.astype("i8") for each in given]
-        numbers = limited(instruction, compute(*given), type_)
+        numbers = compute(*given)
+        numbers = _limited(instruction, numbers, type_) if rule.words else numbers
         if down is not None:  # how far what is found is from the highest bit
             numbers = np.where(numbers < 0, numbers, down - numbers)
 
@@ -220,8 +233,8 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
     added = machine.registers_of(instruction.operands[3:], wide, function)
 
     def step(group: ActiveThreads) -> None:
-        a, b = (factor.numbers(type_) for factor in factors)
-        c = added[0].numbers(wide) if added else None
+        a, b = (floats.flushed(words, factor.numbers(type_)) for factor in factors)
+        c = floats.flushed(words, added[0].numbers(wide)) if added else None
         if of_24_bits:
             x, y = (
                 each.astype("i8") << 40 >> 40 if type_ == "s32" else each.astype("i8") & 0xFFFFFF for each in (a, b)
@@ -232,16 +245,18 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
         elif "wide" in words:
             larger = a.astype(f"{a.dtype.kind}{2 * a.dtype.itemsize}") * b
             numbers = larger if c is None else larger + c
+        elif c is None:
+            numbers = a * b
         else:
-            numbers = a * b if c is None else _fused(a, b, c)
+            numbers = a * b + c if c.dtype.kind != "f" else floats.computed("fma", type_, words, a, b, c)
 
         def join(ids: Sequence[Array | None], at: Any) -> Array | None:
             parts = [machine.tape.join("mul", ids[:2]), *ids[2:]]
             if c is not None and c.dtype.kind == "f":
-                parts = _changing(numbers[at].astype(c.dtype), [(a * b)[at], c[at]], parts)
+                parts = _changing(numbers[at], [(a * b)[at], c[at]], parts)
             return machine.tape.join("add", parts)
 
-        _put(result, wide, limited(instruction, numbers, wide), [*factors, *added], join, group)
+        _put(result, wide, _limited(instruction, numbers, wide), [*factors, *added], join, group)
 
     return step
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...db.layout.algebra import Array
+from .floats import flushed
 from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, SHARED
 from .ptx import Both, Function, Operand, Statement
@@ -38,7 +39,7 @@ _TESTS: Mapping[str, Callable[[Array], Array]] = {
     "infinite": np.isinf,
     "number": lambda a: ~np.isnan(a),
     "notanumber": np.isnan,
-    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+    "normal": lambda a: np.isfinite(a) & ((a == 0) | (np.abs(a) >= np.finfo(a.dtype).tiny)),
     "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
 }
 
@@ -50,7 +51,7 @@ def _comparison(
 
     The words are the comparison, and how it is combined.
     """
-    name, *more = [word for word in words if word != "ftz"]
+    name, *more = (word for word in words if word != "ftz")
     compare, combined = COMPARISONS.get(name) or COMPARISONS.get(name.removesuffix("u")), _COMBINED.get("".join(more))
     if compare is None or (more and combined is None):
         raise Unknown(f"no comparison is .{' .'.join(words)}")
@@ -58,7 +59,7 @@ def _comparison(
     other, negated = machine.predicate(operands[2], function) if more else (None, False)
 
     def true() -> Array:
-        a, b = (source.numbers(type_) for source in sources)
+        a, b = (flushed(words, source.numbers(type_)) for source in sources)
         found = np.asarray(compare(a, b))
         return found if name in COMPARISONS else found | np.isnan(a) | np.isnan(b)
 
@@ -108,7 +109,7 @@ def _choose(machine: Machine, instruction: Statement, function: Function) -> Ste
     chosen, negated = (machine.register(by, of, function), False) if others else machine.predicate(by, function)
 
     def step(group: ActiveThreads) -> None:
-        first = chosen.numbers(of) >= 0 if others else chosen.bits ^ negated
+        first = flushed(others, chosen.numbers(of)) >= 0 if others else chosen.bits ^ negated
         origin = None
         if a.origin is not None or b.origin is not None:
             origin = np.where(first[:, None], a.origins, b.origins)

@@ -10,42 +10,13 @@ import numpy as np
 from ...db.isa.types import TYPES
 from ...db.layout.algebra import Array
 from ..values import decode
-from .arithmetic import limited
+from . import floats
 from .launch import Maker, Step, Unknown, known
 from .ptx import Function, Statement, bits_of
 from .schedule import Machine
-from .values import ActiveThreads, Register, joined, round_bf16, to_bits, whole
+from .values import ActiveThreads, Register, joined, to_bits, whole
 
 _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-
-#: Where numbers go that lie between two of a narrower type, if not to the nearest.
-_TOWARDS = {"rz": 0.0, "rm": -np.inf, "rp": np.inf}
-
-
-def rounded_to(type_: str, numbers: Array, words: Sequence[str]) -> Array:
-    """Numbers as those of a narrower float: the nearest, or with a word the next towards zero, down or up.
-
-    With satfinite, what is too large is the largest.
-    """
-    name, towards = type_.removesuffix("x2"), next((_TOWARDS[word] for word in words if word in _TOWARDS), None)
-    given = np.asarray(numbers, "f4" if name == "bf16" else None)
-    if name == "bf16":
-        near = (round_bf16(given).astype("u4") << 16).view("f4")
-    else:
-        near = given.astype(f"f{bits_of(name) // 8}")
-    if towards is not None:
-        past = near.astype("f8") - given
-        far = (np.abs(near.astype("f8")) > np.abs(given)) if not towards else past > 0 if towards < 0 else past < 0
-        if name == "bf16":  # a bf16 is the upper half of an f32
-            codes = near.view("u4")
-            away = np.signbit(near) == (towards < 0) if towards else np.zeros(near.shape, bool)
-            near = np.where(far, np.where(away, codes + (1 << 16), codes - (1 << 16)), codes).astype("u4").view("f4")
-        else:
-            near = np.where(far, np.nextafter(near, near.dtype.type(towards)), near)
-    if "satfinite" in words:
-        largest = {"f16": 65504.0, "bf16": float(2**128 - 2**120)}.get(name, np.inf)
-        near = np.clip(near, near.dtype.type(-largest), near.dtype.type(largest))
-    return np.asarray(near)
 
 
 def to_tf32(numbers: Array, words: Sequence[str]) -> Array:
@@ -54,8 +25,9 @@ def to_tf32(numbers: Array, words: Sequence[str]) -> Array:
     more = 0 if "rz" in words else 0x1000 if "rna" in words else 0xFFF + (bits >> 13 & 1)
     found = np.where(np.isfinite(numbers), bits + more, bits) & 0xFFFFE000
     if "satfinite" in words:
-        found = np.where(found & 0x7FFFFFFF >= 0x7F800000, found & 0x80000000 | 0x7F7FE000, found)
-    return np.where(np.isnan(numbers), 0x7FFFFFFF, found).astype("u4")
+        found = np.where(found & 0x7FFFFFFF >= 0x7F800000, found - 0x2000, found)
+    none = np.isnan(numbers) & ("rna" not in words)  # which cuts off what is none, like an infinite number
+    return np.where(none, 0x7FFFE000, found).astype("u4")
 
 
 #: Floats of 8 bits and less.
@@ -98,27 +70,17 @@ def _convert(machine: Machine, instruction: Statement, function: Function) -> St
     if to in ("f16x2", "bf16x2") and of == "f32":
         return _halves(instruction, result, sources)
     (source,) = sources
-    rounded = next((_ROUND[word] for word in words if word in _ROUND), None)
+    if to == "f16":  # whose subnormal numbers stay, and come of those of f32
+        words = [word for word in words if word != "ftz"]
 
     def step(group: ActiveThreads) -> None:
         if to == "tf32":
-            result.put(to_tf32(limited(instruction, source.numbers("f32"), "f32"), words), source.origin, group)
+            numbers = source.numbers("f32")
+            result.put(
+                to_tf32(floats.limited(words, numbers) if "relu" in words else numbers, words), source.origin, group
+            )
             return
-        numbers = source.numbers(of)
-        numbers = rounded(numbers) if rounded else numbers
-        if to[0] in "us" and (of[0] in "fb" or "sat" in words):
-            limits = np.iinfo(f"{'i' if to[0] == 's' else 'u'}{bits_of(to) // 8}")
-            if of[0] in "fb":
-                wide = np.nan_to_num(numbers.astype("f8"), nan=0.0)
-                high = wide >= float(limits.max)
-                numbers = np.where(high, 0, np.clip(wide, float(limits.min), float(limits.max)))
-                numbers = np.where(high, limits.max, numbers.astype(limits.dtype))
-            else:
-                numbers = np.clip(numbers, limits.min, limits.max)
-        elif {"sat", "relu"} & {*words}:
-            numbers = limited(instruction, numbers, to)
-        if to[0] in "fb" and to != of:
-            numbers = rounded_to(to, numbers, words)
+        numbers = _converted(to, of, words, source.numbers(of))
         origin = source.origin if of[0] in "us" and to[0] in "us" else None
         result.put_numbers(to, numbers, source.ids if origin is None else None, group)
         if origin is not None:
@@ -128,6 +90,36 @@ def _convert(machine: Machine, instruction: Statement, function: Function) -> St
             result.put(result.bits, kept, group)
 
     return step
+
+
+def _converted(to: str, of: str, words: Sequence[str], numbers: Array) -> Array:
+    """Numbers of a type as those of another one."""
+    if of == "f32":
+        numbers = floats.flushed(words, numbers)
+    numbers = next((_ROUND[word] for word in words if word in _ROUND), np.asarray)(numbers)
+    if to[0] in "us" and of[0] in "us":
+        limits = np.iinfo(f"{'i' if to[0] == 's' else 'u'}{bits_of(to) // 8}")
+        return np.clip(numbers, limits.min, limits.max) if "sat" in words else numbers
+    if to[0] in "us":
+        return _to_whole(to, of, numbers)
+    if of[0] in "us":
+        wide = numbers.astype(f"{numbers.dtype.kind}8")
+        high = wide >> 16 << 16  # both parts have less than the 53 bits of an f64
+        found = floats.rounded(to, words, *floats.sum_exactly(high.astype("f8"), (wide - high).astype("f8")))
+    else:
+        found = numbers if to == of else floats.rounded(to, words, numbers)
+    return floats.limited(words, found)
+
+
+def _to_whole(to: str, of: str, numbers: Array) -> Array:
+    """Floats without a fraction as whole numbers, in their range. What is none is 0, or the highest bit (9.7.10.22)."""
+    limits = np.iinfo(f"{'i' if to[0] == 's' else 'u'}{bits_of(to) // 8}")
+    wide = np.nan_to_num(numbers.astype("f8"), nan=0.0)
+    high = wide >= float(limits.max)
+    found = np.where(high, 0, np.clip(wide, float(limits.min), float(limits.max))).astype(limits.dtype)
+    none = 0 if of != "f64" and bits_of(to) < 64 else 1 << bits_of(to) - 1
+    found = np.where(high, limits.max, found).view(f"u{limits.dtype.itemsize}")
+    return np.where(np.isnan(numbers), none, found).astype(found.dtype).view(limits.dtype)
 
 
 def _pair(sources: Sequence[Register], of: str) -> tuple[Array, Array | None]:
@@ -143,7 +135,7 @@ def _halves(instruction: Statement, result: Register, sources: Sequence[Register
 
     def step(group: ActiveThreads) -> None:
         numbers, ids = _pair(sources, "f32")
-        bits = to_bits(to, rounded_to(to, limited(instruction, numbers, to), instruction.parts))
+        bits = to_bits(to, floats.limited(instruction.parts, floats.rounded(to, instruction.parts, numbers)))
         result.put(bits, None if ids is None else np.repeat(ids, 2, axis=1), group)
 
     return step
@@ -159,8 +151,8 @@ def narrow_values(type_: str) -> Array:
 def to_narrow(type_: str, numbers: Array) -> Array:
     """The code of the nearest finite value of a narrow float, of two the even one; what is too large is the largest."""
     values, bits = narrow_values(type_), TYPES[type_].bits
-    unsigned = sum(TYPES[type_].parts)
-    last = {"e5m2": 0x7B, "e4m3": 0x7E, "ue4m3": 0x7E, "ue8m0": 0xFE}.get(type_, (1 << unsigned) - 1)
+    every = (1 << sum(TYPES[type_].parts)) - 1
+    last = TYPES[type_].largest or every
     positive = values[: last + 1]
     size = np.minimum(np.abs(np.nan_to_num(numbers.astype("f8"), nan=positive[-1])), positive[-1])
     above = np.searchsorted(positive, size)
@@ -168,8 +160,7 @@ def to_narrow(type_: str, numbers: Array) -> Array:
     up, down = positive[above] - size, size - positive[below]
     code = np.where((up < down) | ((up == down) & (above % 2 == 0)), above, below)
     sign = 0 if type_.startswith("u") else np.where(np.signbit(numbers), 1 << bits - 1, 0)
-    none = {"e4m3": 0x7F, "e5m2": 0x7F, "ue4m3": 0x7F, "ue8m0": 0xFF}.get(type_, last)
-    return np.where(np.isnan(numbers), none, code | sign).astype("u1")
+    return np.where(np.isnan(numbers), every, code | sign).astype("u1")
 
 
 def _powers(numbers: Array, words: Sequence[str]) -> Array:
@@ -195,7 +186,7 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
         def narrow(group: ActiveThreads) -> None:
             numbers, ids = _pair(sources, of)
             words = instruction.parts
-            codes = _powers(numbers, words) if type_ == "ue8m0" else to_narrow(type_, limited(instruction, numbers, to))
+            codes = _powers(numbers, words) if type_ == "ue8m0" else to_narrow(type_, floats.limited(words, numbers))
             low, high = (codes[:, half].astype(f"u{max(result.width // 8, 1)}") for half in (0, 1))
             both = np.zeros((machine.threads, 2), np.int32) if ids is None else ids
             origin = whole(both)[:, None] if packed == 4 else both
@@ -210,7 +201,7 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
     def widen(group: ActiveThreads) -> None:
         codes = np.stack([source.bits & (1 << packed) - 1, source.bits >> source.bits.dtype.type(packed)], axis=1)
         codes = codes & (1 << TYPES[type_].bits) - 1
-        numbers = limited(instruction, narrow_values(type_)[codes], to)
+        numbers = floats.limited(instruction.parts, floats.rounded(to, instruction.parts, narrow_values(type_)[codes]))
         origin = None
         if source.origin is not None:
             halves = source.origin[:, :2]

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from ...db.layout.algebra import Array
+from . import floats
 from .accesses import BLOCK, COPIES, DECIDES, GRID, OWN, WEAK
 from .launch import Maker, Step, Unknown
 from .ptx import Function, Name, Number, Statement, Vector, bits_of
@@ -179,7 +180,8 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                     data, held = memory.load(at, width)
                     news = [each.of(chosen) for each in values]
                     old = news[0].like(data, held)
-                    memory.store(at, *combined(machine, operation, type_, old, news))
+                    words = ("ftz",) if memory.name == "global" and type_ == "f32" else ()
+                    memory.store(at, *combined(machine, operation, type_, old, news, words))
                     old_bits[chosen], old_held[chosen] = old.bits, held
                 machine.writes(memory, index, before, who, by=by, strong=strong)
             if returns:
@@ -190,7 +192,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
 
 
 def combined(
-    machine: Machine, operation: str, type_: str, old: Register, news: Sequence[Register]
+    machine: Machine, operation: str, type_: str, old: Register, news: Sequence[Register], words: Sequence[str] = ()
 ) -> tuple[Array, Array | None]:
     """The bytes, and their origins, that an operation makes of what memory holds and what it is given."""
     numbers, ids = old.numbers(type_), old.ids
@@ -199,7 +201,8 @@ def combined(
         after = np.where(swap, news[1].numbers(type_), numbers)
         ids = np.where(swap, 0 if news[1].ids is None else news[1].ids, 0 if ids is None else ids)
     else:
-        after = _ATOMIC[operation](numbers, news[0].numbers(type_))
+        after = _ATOMIC[operation](*(floats.flushed(words, each) for each in (numbers, news[0].numbers(type_))))
+        after = floats.limited(words, after) if operation == "add" and after.dtype.kind == "f" else after
         kind = "add" if operation == "add" else "mix"
         ids = news[0].ids if operation == "exch" else machine.tape.join(kind, [ids, news[0].ids])
     bits = to_bits(type_, after)

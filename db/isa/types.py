@@ -15,6 +15,7 @@ class Type(NamedTuple):
     are its names in CUDA, CuTe, numpy, PyTorch and Triton, ``cute`` its value type in CuTe, ``native`` that of numpy.
     ``letter`` begins the opcodes of SASS that multiply it, and ``parts`` are exponent and mantissa bits of a small
     float. ``below`` it are as many bits of padding in a container that it does not fill (9.7.16.5.14, 9.7.16.6.3).
+    ``largest`` is the code of the largest number of a small float of which some codes are infinite or no number.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Type(NamedTuple):
     letter: str = ""
     parts: Sequence[int] = ()
     below: int = 0
+    largest: int = 0
 
     @property
     def container(self) -> int:

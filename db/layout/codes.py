@@ -24,12 +24,15 @@ def table(of_type: str, bits: int) -> Array:
     if not row.parts:
         return np.where((of_type[0] == "s") & (codes >> (bits - 1) == 1), codes - (1 << bits), codes).astype("f4")
     exponent_bits, mantissa_bits = row.parts
-    if mantissa_bits == 0:  # powers of two, of which the last is none
-        return np.where(codes + 1 < len(codes), np.ldexp(np.float32(1), np.minimum(codes, 254) - 127), np.nan)
+    if mantissa_bits == 0:  # powers of two
+        return np.where(codes > row.largest, np.nan, np.ldexp(np.float32(1), np.minimum(codes, row.largest) - 127))
     codes = codes >> (row.below if bits == row.container else 0) & (1 << row.bits) - 1
     sign = np.where(codes >> exponent_bits + mantissa_bits, -1.0, 1.0)
     exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
     mantissa = (codes & (1 << mantissa_bits) - 1) + np.where(exponent > 0, 1 << mantissa_bits, 0)
     bias = (1 << exponent_bits - 1) - 1
     magnitude = np.ldexp(mantissa.astype("f4"), np.maximum(exponent, 1) - bias - mantissa_bits)
+    if row.largest:
+        infinite = np.where(codes & (1 << mantissa_bits) - 1 == 0, np.inf, np.nan)
+        magnitude = np.where(codes & (1 << exponent_bits + mantissa_bits) - 1 > row.largest, infinite, magnitude)
     return np.asarray(sign * magnitude, "f4")

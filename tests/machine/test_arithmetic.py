@@ -413,7 +413,7 @@ def test_what_is_chosen_and_compared():
         "finite": [1, 1, 0, 0, 1, 1],
         "infinite": [0, 0, 0, 1, 0, 0],
         "notanumber": [0, 0, 1, 0, 0, 0],
-        "normal": [1, 0, 0, 0, 1, 0],
+        "normal": [1, 1, 0, 0, 1, 0],
         "subnormal": [0, 0, 0, 0, 0, 1],
     }.items():
         got = computed(f"testp.{name}.f32 %p, %a; selp.u32 %d, 1, 0, %p;", "u32", {"a": a}).tolist()
