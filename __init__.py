@@ -1380,11 +1380,14 @@ def _ships(name: str) -> bool:
     return name.lower() in {source.lower() for source in shipped_names()}
 
 
-def _shipped() -> Iterable[Source]:
+def _shipped() -> Iterator[Source]:
+    """Every document of the catalogue twice, as printed and with its errata, every library, and every recording."""
     from .capture.recording import read
-    from .ingest.catalogue import load
+    from .ingest import names
+    from .ingest.catalogue import document
 
-    return [*load(), *map(read, _recordings())]
+    yield from map(document, names())
+    yield from map(read, _recordings())
 
 
 def _recordings() -> list[Path]:

@@ -131,11 +131,14 @@ def _earlier_digest(header: dict[str, Any], columns: dict[str, Array]) -> str:
 def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
     """The fragments that the header lists, each with the elements of its layout."""
     layout = columns["layout"]
-    starts = np.searchsorted(layout, np.arange(1 + int(layout.max(initial=-1)) + 1))
+    if (last := int(layout.max(initial=-1))) >= len(header.fragments):
+        raise LanemapError(f"elements are of layout {last}, but there are only {len(header.fragments)} fragments")
+    starts = np.searchsorted(layout, np.arange(last + 2))
     table = np.empty(len(layout), element_type())
     for name in Element._fields:
         table[name] = columns[name]
-    if ((np.diff(place_numbers(table)) <= 0) & (np.diff(layout) == 0)).any() or (np.diff(layout) < 0).any():
+    further = np.diff(layout)
+    if ((further < 0) | ((further == 0) & (np.diff(place_numbers(table)) <= 0))).any():
         raise LanemapError("elements are not sorted by lane, register and slot, or a slot has two")
     layouts = [packed(rows.tobytes()) for rows in np.split(table, starts[1:-1])]
     checked, fragments = set[Hashable](), list[Fragment]()

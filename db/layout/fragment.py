@@ -560,8 +560,10 @@ def elements(columns: Mapping[str, Array], slots: int = 0) -> Array:
 
 def place_numbers(table: Array) -> Array:
     """A number for the place of each element, in the order of lane, reg and slot."""
-    lane, reg, slot = (table[name].astype("i8") for name in PLACE)
-    numbers: Array = (lane << 32) + (reg << 16) + slot
+    numbers: Array = table[PLACE[0]].astype("i8")
+    for name in PLACE[1:]:
+        numbers <<= 16  # in place: a capture has more than a million elements
+        numbers += table[name]
     return numbers
 
 

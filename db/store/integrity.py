@@ -9,6 +9,7 @@ For every table, ``meta`` has a seal of what a statement selects from it. A chan
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -70,9 +71,9 @@ def seal_of_table(rows: Iterable[Sequence[Any]]) -> str:
 
 def seals_of_shapes(named: Iterable[Sequence[Any]]) -> dict[str, str]:
     """The seal of each shape, from a shape, a fragment's seal and the digest of its layout there, in their order."""
-    hashers: dict[str, Any] = {}
+    hashers = defaultdict[str, Any](sha256)
     for shape, *sealed in named:
-        hashers.setdefault(shape, sha256()).update(repr(sealed).encode())
+        hashers[shape].update(repr(sealed).encode())
     return {shape: hasher.hexdigest() for shape, hasher in hashers.items()}
 
 

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -13,7 +13,6 @@ from zlib import compress
 import msgspec
 import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
@@ -39,6 +38,9 @@ _LOCK = 0x4C414E45
 
 #: Of a statement; older versions of SQLite allow 999.
 _VARIABLES = 512
+
+#: Of ``element`` that are Python's numbers at once: a multiple of the rows of a statement.
+_ROWS = 1 << 14
 
 _LONGEST_PROVENANCE = 1 << 20
 
@@ -91,10 +93,8 @@ def ship(
                 connection.execute(sa.text(view))
         elif not again and _meta_value(connection, "shipped") == shipped:
             return
-        new_sources = list(sources())
         _write_forms(connection)
-        names = {new.name.lower() for new in new_sources}
-        _load(connection, [*new_sources, *(old for old in taken_over if old.name.lower() not in names)], progress)
+        _load(connection, _first_of_name(chain(sources(), taken_over)), progress)
         _write_meta(connection, {"schema": str(SCHEMA_VERSION), "shipped": shipped})
 
 
@@ -209,8 +209,17 @@ def _tables(connection: sa.Connection) -> list[str]:
     return inspector.get_table_names(inspector.default_schema_name)
 
 
+def _first_of_name(sources: Iterable[Source]) -> Iterator[Source]:
+    """Of sources of one name the first. Each is made only when the one before it is stored, and no longer needed."""
+    names = set[str]()
+    for source in sources:
+        if source.name.lower() not in names:
+            names.add(source.name.lower())
+            yield source
+
+
 def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progress | None) -> None:
-    checked: dict[Hashable, list[str]] = {}
+    checked: dict[object, list[str]] = {}
     first = connection.scalar(sa.select(mapping.c.id).limit(1)) is None
     late = [*element.indexes, *member.indexes, *schema.fragment.indexes] if first else []
     for index in late:  # which is made faster of all rows than row by row
@@ -227,7 +236,7 @@ def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progre
     connection.exec_driver_sql("ANALYZE")
 
 
-def _replace(connection: sa.Connection, new: Source, checked: dict[Hashable, list[str]]) -> None:
+def _replace(connection: sa.Connection, new: Source, checked: dict[object, list[str]]) -> None:
     """Store a source in place of that of its name. ``checked`` has what was found in layouts of the same load."""
     _delete(connection, new.name)
     values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
@@ -261,12 +270,11 @@ def _replace(connection: sa.Connection, new: Source, checked: dict[Hashable, lis
     _insert(connection, member, of_family)
     findings = []
     for number, fragment in zip(ids, new.fragments, strict=True):
-        if fragment not in checked:  # two forms of a document share most of theirs
-            alike = fragment.digest, expected(fragment) if fragment.has_rows else None
+        if fragment.has_rows:
+            alike = fragment.digest, expected(fragment)
             if alike not in checked:
                 checked[alike] = check(fragment)
-            checked[fragment] = checked[alike]
-        findings += [(number, words) for words in checked[fragment]]
+            findings += [(number, words) for words in checked[alike]]
     _insert(connection, finding, findings)
 
 
@@ -317,12 +325,12 @@ def _instruction_row(name: str, threads: int | None = None) -> tuple[Any, ...]:
     return name, row.vendor.name, threads or row.threads, row.moves, int(row.sparse)
 
 
-def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]] | NDArray[Any]) -> None:
+def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
     """Insert rows with their values in the order of the last columns: a number before them is given by the database."""
-    rows = rows if isinstance(rows, np.ndarray) else [*rows]
-    if not len(rows):
+    rows = [*rows]
+    if not rows:
         return
-    values = rows.ravel().tolist() if isinstance(rows, np.ndarray) else [*chain.from_iterable(rows)]
+    values = [*chain.from_iterable(rows)]
     in_file = connection.dialect.name == "sqlite"
     width = len(rows[0])
     marks = f"({', '.join(['?' if in_file else '%s'] * width)})"
@@ -375,14 +383,15 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     _store_repetitions(connection, extent.values())
     if not stored:
         return ids
-    number = np.repeat([ids[digest] for digest in stored], [*map(len, stored.values())])
+    number = np.repeat(np.array([ids[digest] for digest in stored], "i4"), [*map(len, stored.values())])
     rows = np.column_stack([number, np.concatenate([*stored.values()]).view("<i2").reshape(len(number), -1)])
     if connection.dialect.name == "postgresql":
         columns = ", ".join(element.c.keys())
         with connection.connection.cursor().copy(f"COPY element ({columns}) FROM STDIN") as copy:
             copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows.tolist()))
     else:
-        _insert(connection, element, rows)
+        for at in range(0, len(rows), _ROWS):
+            _insert(connection, element, rows[at : at + _ROWS].tolist())
     return ids
 
 

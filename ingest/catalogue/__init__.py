@@ -71,15 +71,10 @@ from ...db.layout.fragment import IMPOSSIBLE, Citation, Fragment, Packed, Source
 from ...db.layout.shared import shared, stated, tabled
 from ...db.lookup import documents, in_order
 from ...db.store.files import folder_atomically
-from .. import folders, names
+from .. import folders
 
 Section = dict[str, Any]
 Entry = dict[str, Any]
-
-
-def load() -> list[Source]:
-    """Every document of the catalogue twice, as printed and with its errata (``NAME+errata``), and every library."""
-    return [document(name) for name in names()]
 
 
 def document(name: str) -> Source:

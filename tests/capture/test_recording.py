@@ -172,6 +172,7 @@ def test_other_columns(path):
         ("computation", 0, ": computation 0 is outside 1..4"),
         ("computation", 5, ": computation 5 is outside 1..4"),
         ("layout", 1, "not sorted by lane, register and slot"),
+        ("layout", 2**31 - 1, r"of layout 2147483647, but there are only \d+ fragments"),
     ],
 )
 def test_values_out_of_range(path, name, value, said):

@@ -51,7 +51,7 @@ def table(tmp_path):
 @pytest.fixture(scope="session")
 def everything():
     """All sources that ship."""
-    return lanemap._shipped()
+    return list(lanemap._shipped())
 
 
 @pytest.fixture(scope="session")

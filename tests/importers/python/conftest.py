@@ -3,7 +3,7 @@ from textwrap import dedent
 
 import pytest
 
-from lanemap.ingest.catalogue import load as documents
+from lanemap.ingest.catalogue import document
 from lanemap.ingest.python import load
 
 #: A library with layout functions of its own: right ones, and one of every way to be wrong.
@@ -210,7 +210,7 @@ def imported(library):
 @pytest.fixture(scope="session")
 def documented():
     """The corrected document's fragments by key."""
-    return {fragment.key: fragment for fragment in list(documents())[1].fragments}
+    return {fragment.key: fragment for fragment in document("ptx-isa-9.4+errata").fragments}
 
 
 @pytest.fixture(scope="session")
