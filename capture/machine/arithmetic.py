@@ -13,7 +13,7 @@ import numpy as np
 
 from ...db.layout.algebra import Array
 from . import floats
-from .launch import Maker, Step, known
+from .launch import Maker, Step
 from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined, to_bits, whole
@@ -22,12 +22,12 @@ from .values import NONE, ActiveThreads, Register, joined, to_bits, whole
 class Rule(NamedTuple):
     """How a result is computed from its sources, and what their origins make: add, mul or mix.
 
-    ``words`` are those that may stand between operation and type; without any, the result is not limited.
+    What only moves a sign is not ``limited``: it may be any number that is none.
     """
 
     compute: Callable[..., Any]
     joins: str = "mix"
-    words: str = "rn rz rm rp ftz sat relu approx full lo uni"
+    limited: bool = True
 
 
 def _quotient(a: Array, b: Array) -> Array:
@@ -111,8 +111,8 @@ RULES: Mapping[str, Rule] = {
     "mul": Rule(np.multiply, "mul"),
     "div": Rule(_quotient),
     "rem": Rule(_remainder),
-    "min": Rule(np.fmin, words="ftz NaN xorsign abs relu"),
-    "max": Rule(np.fmax, words="ftz NaN xorsign abs relu"),
+    "min": Rule(np.fmin),
+    "max": Rule(np.fmax),
     "abs": Rule(np.abs),
     "neg": Rule(np.negative),
     "sqrt": Rule(np.sqrt),
@@ -123,7 +123,7 @@ RULES: Mapping[str, Rule] = {
     "sin": Rule(np.sin),
     "cos": Rule(np.cos),
     "tanh": Rule(np.tanh),
-    "copysign": Rule(lambda a, b: np.copysign(b, a), words=""),
+    "copysign": Rule(lambda a, b: np.copysign(b, a), limited=False),
     "sad": Rule(lambda a, b, c: np.where(a < b, b - a, a - b) + c),
     "popc": Rule(np.bitwise_count),
     "clz": Rule(_leading_zeros),
@@ -139,7 +139,8 @@ def _limited(instruction: Statement, numbers: Array, type_: str) -> Array:
     if numbers.dtype.kind == "f":
         return floats.limited(instruction.parts, numbers)
     if "sat" in instruction.parts:
-        limits = np.iinfo(f"i{bits_of(type_) // 8}")
+        size = bits_of(type_) // (16 if type_.endswith("x2") else 8)
+        limits = np.iinfo(f"{'i' if type_[0] == 's' else 'u'}{size}")
         return np.clip(numbers, limits.min, limits.max)
     return np.maximum(numbers, 0) if "relu" in instruction.parts else numbers
 
@@ -148,11 +149,10 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
     """What a rule of the table does."""
     name, type_ = instruction.parts[0], instruction.type
     rule = RULES[name]
-    known(instruction, rule.words + (" shiftamt" if name == "bfind" else ""))
     counts = name in ("popc", "clz", "bfind")
     result = machine.register(instruction.operands[0], "u32" if counts else type_, function)
     sources = machine.registers_of(instruction.operands[1:], type_, function)
-    wide = "sat" in instruction.parts and type_ == "s32"
+    wide = "sat" in instruction.parts and type_[0] in "us"
     compute = extremum(instruction, name == "min") if name in ("min", "max") else rule.compute
     down = bits_of(type_) - 1 if "shiftamt" in instruction.parts else None
     signs = {"add": 1, "sub": -1}
@@ -166,7 +166,7 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
         if wide:
             given = [each.astype("i8") for each in given]
         numbers = compute(*given)
-        numbers = _limited(instruction, numbers, type_) if rule.words else numbers
+        numbers = _limited(instruction, numbers, type_) if rule.limited else numbers
         if down is not None:  # how far what is found is from the highest bit
             numbers = np.where(numbers < 0, numbers, down - numbers)
 
@@ -226,7 +226,6 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
     mul24 and mad24 have the upper or the lower 32 bits of a product of 48.
     """
     words, type_, of_24_bits = set(instruction.parts), instruction.type, "24" in instruction.parts[0]
-    known(instruction, "wide hi lo rn rz rm rp ftz sat relu cc")
     wide = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}.get(type_, type_) if "wide" in words else type_
     result = machine.register(instruction.operands[0], wide, function)
     factors = machine.registers_of(instruction.operands[1:3], type_, function)
@@ -264,7 +263,6 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
 def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
     """mov: a copy, or registers packed into a wider one, or apart again."""
     type_ = instruction.type
-    known(instruction, "v2 v4")
     target, source = instruction.operands
     if isinstance(target, Vector) and isinstance(source, Vector):
         pairs = zip(target.items, source.items, strict=True)
@@ -321,7 +319,6 @@ def _address(machine: Machine, instruction: Statement, function: Function) -> St
     """cvta: from a state space to a generic address, and back."""
     from .memory import LOCAL, SHARED
 
-    known(instruction, "to global shared local const param shared::cta shared::cluster")
     type_ = instruction.type
     space = next(part.partition("::")[0] for part in instruction.parts[1:] if part != "to")
     result, source = (machine.register(operand, type_, function) for operand in instruction.operands)
@@ -359,7 +356,6 @@ def _carried(machine: Machine, instruction: Statement, function: Function) -> St
     As in hardware, a difference leaves a carry where nothing is borrowed: what divides 128 bits adds it up.
     """
     name, type_ = instruction.parts[0], f"u{bits_of(instruction.type)}"
-    known(instruction, "cc lo hi")
     takes, leaves, less = name.endswith("c"), "cc" in instruction.parts, name.startswith("sub")
     result, a, b, *c = machine.registers_of(instruction.operands, type_, function)
 

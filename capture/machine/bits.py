@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...db.layout.algebra import Array
-from .launch import Maker, Step, Unknown, known
+from .launch import Maker, Step, Unknown
 from .ptx import Both, Function, Number, Statement, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, joined, merged, shifted, to_bits
@@ -33,7 +33,6 @@ MODES: Mapping[str, Callable[[Array, Array], Array]] = {
 def _logic(machine: Machine, instruction: Statement, function: Function) -> Step:
     """and, or, xor, not and lop3. A byte comes from the operands that could change it."""
     name, type_ = instruction.parts[0], instruction.type
-    known(instruction, "and or" if name == "lop3" else "")
     target, *operands = instruction.operands
     table, found_set, other = TRUTH.get(name, 0), None, None
     if isinstance(target, Both):  # whether a bit is set, combined with another predicate
@@ -83,7 +82,6 @@ def _logic(machine: Machine, instruction: Statement, function: Function) -> Step
 def _shift(machine: Machine, instruction: Statement, function: Function) -> Step:
     """shl and shr: shifts by more than the width give zeros, or the sign."""
     left, type_ = instruction.parts[0] == "shl", instruction.type
-    known(instruction, "")
     result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
     amount = machine.register(instruction.operands[2], "u32", function)
     width = bits_of(type_)
@@ -102,7 +100,6 @@ def _shift(machine: Machine, instruction: Statement, function: Function) -> Step
 def _extract(machine: Machine, instruction: Statement, function: Function) -> Step:
     """bfe: a field of bits."""
     type_ = instruction.type
-    known(instruction, "")
     width = bits_of(type_)
     result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
     start, length = (machine.register(operand, "u32", function) for operand in instruction.operands[2:])
@@ -131,7 +128,6 @@ def _extract(machine: Machine, instruction: Statement, function: Function) -> St
 def _insert(machine: Machine, instruction: Statement, function: Function) -> Step:
     """bfi: a field of bits that replaces one of another register."""
     type_ = instruction.type
-    known(instruction, "")
     width = bits_of(type_)
     result, field, base = (machine.register(operand, type_, function) for operand in instruction.operands[:3])
     start, length = (machine.register(operand, "u32", function) for operand in instruction.operands[3:])
@@ -155,7 +151,6 @@ def _insert(machine: Machine, instruction: Statement, function: Function) -> Ste
 
 def _permute(machine: Machine, instruction: Statement, function: Function) -> Step:
     """prmt: any four bytes of eight, or their signs; a mode says which, by two bits (9.7.8.7)."""
-    known(instruction, " ".join(MODES))
     mode = next((MODES[part] for part in instruction.parts if part in MODES), None)
     result, *sources = machine.registers_of(instruction.operands, "b32", function)
 
@@ -177,7 +172,6 @@ def _permute(machine: Machine, instruction: Statement, function: Function) -> St
 
 def _funnel(machine: Machine, instruction: Statement, function: Function) -> Step:
     """shf: a shift of two registers that gives one."""
-    known(instruction, "l r wrap clamp")
     left, wraps = "l" in instruction.parts, "wrap" in instruction.parts
     result, low, high, amount = machine.registers_of(instruction.operands, "b32", function)
 
@@ -193,7 +187,6 @@ def _funnel(machine: Machine, instruction: Statement, function: Function) -> Ste
 
 def _mask(machine: Machine, instruction: Statement, function: Function) -> Step:
     """bmsk: so many ones from a bit on."""
-    known(instruction, "clamp wrap")
     wraps = "wrap" in instruction.parts
     result, start, length = machine.registers_of(instruction.operands, "b32", function)
 
@@ -209,7 +202,6 @@ def _mask(machine: Machine, instruction: Statement, function: Function) -> Step:
 
 def _extend(machine: Machine, instruction: Statement, function: Function) -> Step:
     """szext: so many low bits of a number, with its sign or zeros above."""
-    known(instruction, "clamp wrap")
     type_, wraps = instruction.type, "wrap" in instruction.parts
     result, value, length = machine.registers_of(instruction.operands, type_, function)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...db.layout.algebra import Array
 from .floats import flushed
-from .launch import Maker, Step, Unknown, known
+from .launch import Maker, Step, Unknown
 from .memory import GLOBAL, LOCAL, SHARED
 from .ptx import Both, Function, Operand, Statement
 from .schedule import Machine
@@ -103,7 +103,6 @@ def _choose(machine: Machine, instruction: Statement, function: Function) -> Ste
     """selp: one of two by a predicate; slct: the first of two where a number is not negative."""
     *others, of = instruction.parts[1:]
     type_ = others[-1] if others else of
-    known(instruction, f"{type_} ftz" if others else "")
     result, a, b = machine.registers_of(instruction.operands[:3], type_, function)
     by = instruction.operands[3]
     chosen, negated = (machine.register(by, of, function), False) if others else machine.predicate(by, function)

@@ -11,7 +11,7 @@ from ...db.isa.types import TYPES
 from ...db.layout.algebra import Array
 from ..values import decode
 from . import floats
-from .launch import Maker, Step, Unknown, known
+from .launch import Maker, Step
 from .ptx import Function, Statement, bits_of
 from .schedule import Machine
 from .values import ActiveThreads, Register, joined, to_bits, whole
@@ -33,35 +33,10 @@ def to_tf32(numbers: Array, words: Sequence[str]) -> Array:
 #: Floats of 8 bits and less.
 _NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "ue8m0")
 
-#: Numbers that become each other, and what packed ones, and tf32, are made of.
-_SINGLE = {"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f16", "bf16", "f32", "f64"}
-_PACKED = {"tf32": ("f32",)} | dict.fromkeys(("f16x2", "bf16x2"), ("f32", *(f"{name}x2" for name in _NARROW)))
-_PACKED |= dict.fromkeys([f"{name}x2" for name in _NARROW], ("f32", "f16x2", "bf16x2"))
-
-
-def _rounds(to: str, of: str, words: set[str]) -> bool:
-    """Whether a conversion of one number has the words for rounding that it must have, and no others (9.7.10.22)."""
-    nearest, whole_ = bool(words & {"rn", "rz", "rm", "rp"}), bool(words & {*_ROUND})
-    if "rna" in words:
-        return False
-    if of[0] in "us":
-        return not whole_ and nearest == (to[0] in "fb")
-    if to[0] in "us":
-        return whole_ and not nearest
-    if whole_ or not nearest:
-        return not nearest and (to == of if whole_ else bits_of(to) >= bits_of(of))
-    return to != of and (bits_of(to) <= bits_of(of) or of == "bf16")
-
 
 def _convert(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cvt: to another type, of one number, or of two that are packed (9.7.10.22)."""
     *words, to, of = instruction.parts[1:]
-    known(instruction, f"{to} {of} rn rz rm rp rna ftz sat satfinite relu {' '.join(_ROUND)}")
-    single = {to, of} <= _SINGLE
-    if not (_rounds(to, of, {*words}) if single else of in _PACKED.get(to, ()) and not {*words} & {*_ROUND}):
-        raise Unknown(f"{instruction.opcode} is not known: {to} is not made of {of} so")
-    if len(instruction.operands) != 2 + (to.endswith("x2") and of == "f32"):
-        raise Unknown(f"{instruction.opcode} is not known with {len(instruction.operands)} operands")
     if to.removesuffix("x2") in _NARROW or of.removesuffix("x2") in _NARROW:
         return _convert_narrow(machine, instruction, function)
     target, *given = instruction.operands

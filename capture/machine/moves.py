@@ -10,7 +10,7 @@ import numpy as np
 from ...db.layout.algebra import Array
 from . import floats
 from .accesses import BLOCK, COPIES, DECIDES, GRID, OWN, WEAK
-from .launch import Maker, Step, Unknown
+from .launch import Maker, Step, Unknown, known
 from .ptx import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits
@@ -55,9 +55,7 @@ def _fence(machine: Machine, group: ActiveThreads, *, alone: bool) -> None:
 def space_of(instruction: Statement, words: str) -> str:
     """The state space that an instruction names; empty where addresses are generic."""
     named = [part for part in instruction.parts[1:] if part.partition("::")[0] in _SPACES]
-    rest = {*instruction.parts[1:]} - {*words.split(), *named, instruction.type}
-    if rest:
-        raise Unknown(f"{instruction.opcode} is not known: .{' .'.join(sorted(rest))}")
+    known(instruction, f"{words} {' '.join(named)}")
     return _SPACES[named[0].partition("::")[0]] if named else ""
 
 

@@ -1,9 +1,10 @@
-"""Which instructions the machine knows: what makes the step of each, and which operands and types it takes (9.7)."""
+"""Which instructions the machine knows: what makes the step of each, and which operands and words it takes (9.7)."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -47,35 +48,65 @@ _TABLE = (Path(__file__).parent / "takes.csv").read_text("utf-8")
 
 
 class Takes(NamedTuple):
-    """How many operands an instruction takes, at least and at most, and of which types it may be."""
+    """How many operands an instruction has, at least and at most, of which types it is, and which words it has else.
+
+    ``words`` are groups, of each of which one word must stand there, or in brackets may, behind a plus with one operand
+    more; ``*`` is what its step knows.
+    """
 
     least: int
     most: int
+    words: str
     types: Sequence[str]
 
+    def more(self, words: Sequence[str]) -> int | None:
+        """How many operands words add; None where they are not all that must stand there, or others."""
+        left, added = [*words], 0
+        for group in self.words.split():
+            given = [word for word in left if word in group.strip("[+]").split("|")]
+            if group == "*":
+                return added
+            if len(given) > 1 or not (given or group.startswith("[")):
+                return None
+            added += len(given) if "+" in group else 0
+            left = [word for word in left if word not in given]
+        return None if left else added
 
-#: The same by the first word of an instruction and another one, or none where it has no such.
-TAKES: Mapping[tuple[str, str], Takes] = {
-    (name, word): Takes(int(least), int(most), types.split())
-    for names, words, least, most, types in islice(csv.reader(_TABLE.splitlines()), 1, None)
-    for name in names.split()
-    for word in words.split() or [""]
-}
+
+#: What an instruction takes by its first word; those that are not named take what their steps know.
+TAKES: dict[str, list[Takes]] = {}
+for names, least, most, words, types in islice(csv.reader(_TABLE.splitlines()), 1, None):
+    for name in names.split():
+        TAKES.setdefault(name, []).append(Takes(int(least), int(most), words, types.split()))
+
+
+@cache
+def refused(parts: tuple[str, ...], count: int) -> str:
+    """Why an instruction of these parts does not take so many operands; empty where it does."""
+    opcode, rows = ".".join(parts), TAKES.get(parts[0], [])
+    if not rows or parts[1:2] == ("async",):
+        return ""
+    *words, type_ = parts[1:] or [""]
+    of_type = [row for row in rows if type_ in row.types]
+    if not of_type:
+        return f"{opcode} is not known: it is of {', '.join(dict.fromkeys(each for row in rows for each in row.types))}"
+    counts = [(row.least + more, row.most + more) for row in of_type if (more := row.more(words)) is not None]
+    if not counts:
+        others = " or ".join(dict.fromkeys(row.words or "nothing" for row in of_type))
+        return f"{opcode} is not known: of {type_} it has the words {others}"
+    if not any(least <= count <= most for least, most in counts):
+        return f"{opcode} is not known with {count} operands"
+    return ""
 
 
 def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """What an instruction does. Raises Unknown where it has another number of operands, or a type that it never has."""
+    """What an instruction does. Raises Unknown where it has other operands, types or words than it ever takes."""
     parts = instruction.parts
     begins = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     make = next((MAKERS[words] for words in begins if words in MAKERS), None)
     if make is None:
         raise Unknown(f"{instruction.opcode} is not known")
-    named = ((parts[0], word) for word in (*parts[1:], ""))
-    takes = next((TAKES[key] for key in named if key in TAKES), None)
-    if takes and parts[1:2] != ("async",):
-        if not takes.least <= len(instruction.operands) <= takes.most:
-            raise Unknown(f"{instruction.opcode} is not known with {len(instruction.operands)} operands")
-        if instruction.type not in takes.types:
-            raise Unknown(f"{instruction.opcode} is not known: it is of {', '.join(takes.types)}")
+    if words := refused(parts, len(instruction.operands)):
+        raise Unknown(words)
     step = make(machine, instruction, function)
     return followed(machine, instruction, function, step) if make in _COMPUTES else step

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.capture.machine import arithmetic, bulk, moves, opcodes, tensor
+from lanemap.capture.machine import bulk, moves, opcodes, tensor
 from lanemap.capture.machine.ptx import TYPE, bits_of
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.forms import forms
@@ -19,10 +19,12 @@ from .conftest import run
 
 TYPES = """pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 u16x2 s16x2 f16 f16x2 bf16 bf16x2 tf32 f32 f32x2 f64
     e4m3x2 e5m2x2 e2m1x2 ue8m0x2 b4""".split()
+#: What an instruction takes, by its first word.
+TAKES = [(name, takes) for name, rows in opcodes.TAKES.items() for takes in rows]
 #: Words that some instruction has between its first word and its types.
 WORDS = sorted(
     {
-        *" ".join(rule.words for rule in arithmetic.RULES.values()).split(),
+        *(word for row in TAKES for group in row[1].words.split() for word in group.strip("[+]").split("|")),
         *(*moves._CACHING.split(), *moves._SPACES, *moves._ATOMIC, *bulk._WORDS.split()),
         *"""wide hi cc eq ne ltu num and or xor popc sync arrive aligned cta up idx bfly ballot any all uni f4e rc8 l r
         clamp wrap rni rzi rna satfinite pack parity expect_tx finite to shiftamt cas acq_rel""".split(),
@@ -48,9 +50,6 @@ OF_TYPE = {"pred": "%p", "f32": "%f", "f64": "%g"} | dict.fromkeys(["b16", "u16"
 OF_TYPE |= dict.fromkeys(["b64", "u64", "s64", "f32x2"], "%l")
 
 
-TAKES = [(*key, takes) for key, takes in opcodes.TAKES.items()]
-
-
 @st.composite
 def lines(draw):
     """A line: a guard, words, and operands, each of which may be any, or as many and of the type that there must be."""
@@ -59,15 +58,20 @@ def lines(draw):
         opcode = draw(st.sampled_from(MNEMONICS))
         return f"{guard}{opcode} {', '.join(draw(st.lists(OPERAND, max_size=6)))};"
     name = draw(st.sampled_from(NAMES))
-    word, takes = draw(st.sampled_from([own for own in TAKES if own[0] == name] or [(name, "", None)]))[1:]
+    takes = draw(st.sampled_from(opcodes.TAKES.get(name, [None])))
     if takes is None or draw(st.booleans()):
         words, types = (
             draw(st.lists(st.sampled_from(WORDS), max_size=2)),
             draw(st.lists(st.sampled_from(TYPES), max_size=2)),
         )
     else:
-        words, types = [word] if word else [], [draw(st.sampled_from(takes.types))]
-    count = draw(st.integers(takes.least, takes.most)) if takes else draw(st.integers(0, 6))
+        words = [
+            draw(st.sampled_from(group.strip("[+]").split("|")))
+            for group in takes.words.replace("*", "").split()
+            if group[0] != "[" or draw(st.booleans())
+        ]
+        types = [draw(st.sampled_from(takes.types))]
+    count = draw(st.integers(takes.least, takes.most + ("+" in takes.words))) if takes else draw(st.integers(0, 6))
     own = OF_TYPE.get(types[-1], "%r") if types else "%r"
     operands = [own if draw(st.integers(0, 3)) else draw(OPERAND) for _ in range(count)]
     if name in ("ld", "ldu", "st", "atom", "red") and operands:
