@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -305,16 +306,27 @@ def named(
 def _named(name: str, value: Any, type_: str, folder: Path | None) -> Argument:
     if isinstance(value, str | Argument):
         return replace(parse(value, folder) if isinstance(value, str) else value, name=name)
-    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, Fraction):
+        value = float(value) if value.denominator > 1 else int(value)
+    if isinstance(value, np.generic | np.ndarray) and not value.ndim:
+        value = value.item()
     if isinstance(value, int | float):
         return Argument(name, number=value)
-    if isinstance(value, tuple) and type_.startswith("*"):
-        return Argument(name, _type(type_[1:], name), value)
+    if isinstance(value, tuple):
+        if not type_.startswith("*"):
+            raise LanemapError(f"{name}: {value} is a shape of no type: write it like f16[32,64]", "arg")
+        return replace(parse(f"{type_[1:]}[{','.join(map(str, value))}]"), name=name)
     try:
-        return of_array(name, np.asarray(value))
+        array = np.asarray(value)
     except ValueError:
-        raise LanemapError(f"{name}: {value!r} is no array", "arg") from None
+        array = np.empty((), object)
+    if not array.ndim:
+        raise LanemapError(f"{name}: a {type(value).__name__} is none that a kernel takes: {_GIVE}", "arg")
+    return of_array(name, array)
 
+
+#: What is right where something else is given.
+_GIVE = "give a number, an array, or a text like f16[32,64]"
 
 #: Types by what numpy calls them, also where ml_dtypes has them.
 _NATIVE = {"float16": "f16", "float32": "f32", "float64": "f64", "int8": "s8", "uint8": "u8", "int32": "s32"}
@@ -326,6 +338,6 @@ def of_array(name: str, array: Array) -> Argument:
     """An argument that has the values of an array."""
     type_ = _NATIVE.get(str(array.dtype))
     if type_ is None or not array.size:
-        number = "" if array.size else "no "
-        raise LanemapError(f"{name}: an array of {number}{array.dtype} is none that a kernel takes", "arg")
+        kind = array.dtype if array.size else "no elements"
+        raise LanemapError(f"{name}: an array of {kind} is none that a kernel takes: {_GIVE}", "arg")
     return Argument(name, type_, array.shape or (1,), np.asarray(array).reshape(array.shape or (1,)))

@@ -1,5 +1,7 @@
 """A right kernel has no finding, and what is planted in it is named."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -209,6 +211,32 @@ def test_a_barrier_that_not_all_reach_is_a_deadlock():
 def test_arguments_that_do_not_fit_are_refused(given, words):
     with pytest.raises(LanemapError) as refused:
         product(given=given)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(np.array(40), 40), (np.array(True), 1), (np.float32(1.5), 1.5), (Fraction(1, 2), 0.5), (Fraction(4), 4)],
+)
+def test_a_number_of_python_or_numpy_is_a_number(value, number):
+    (argument,) = named({"n": value})
+    assert (argument.number, type(argument.number)) in ((number, type(number)), (number, bool))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ((40,), "(40,) is a shape of no type: write it like f16[32,64]"),
+        (None, "a NoneType is none that a kernel takes: give a number, an array, or a text like f16[32,64]"),
+        (np.zeros(2, complex), "an array of complex128 is none that a kernel takes"),
+        ([], "an array of no elements is none that a kernel takes"),
+        ([[1], [2, 3]], "a list is none that a kernel takes"),
+        ("f16[2", "'f16[2' is no argument: write A=f16[32,64]"),
+    ],
+)
+def test_what_is_no_argument_is_named(value, words):
+    with pytest.raises(LanemapError) as refused:
+        named({"a": value})
     assert words in str(refused.value)
 
 
