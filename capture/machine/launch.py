@@ -16,21 +16,14 @@ from .values import ActiveThreads, Tape
 Step = Callable[[ActiveThreads], None]
 Maker = Callable[[Any, Statement, Function], Step]
 
-#: What is raised where an instruction has operands of a kind that it cannot take.
-MEANINGLESS: tuple[type[Exception], ...] = (
-    *(LanemapError, ValueError, TypeError, LookupError, AttributeError, AssertionError, ArithmeticError, StopIteration),
-)
+#: What is raised where a step is made of an instruction with operands of a kind that it cannot take.
+MEANINGLESS = (ValueError, TypeError, LookupError, AttributeError, AssertionError, StopIteration)
 
 Dimensions = tuple[int, int, int]
 
 
 class Unknown(LanemapError):  # noqa: N818
     """An instruction, or a word of one, that the machine does not know."""
-
-
-def reason(error: Exception, instruction: Statement) -> str:
-    """Why an instruction has no meaning, by one of the errors ``MEANINGLESS``."""
-    return str(error) if isinstance(error, LanemapError) else f"{instruction.opcode} is not known with these operands"
 
 
 def known(instruction: Statement, words: str) -> None:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...db.errors import LanemapError
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from ...db.text import counted, spans
 from .flights import Flights
-from .launch import MEANINGLESS, Job, Step, reason
+from .launch import MEANINGLESS, Job, Step, Unknown
 from .order import Mbarrier
 from .ptx import Statement
 from .threads import Threads
@@ -65,11 +66,17 @@ class Machine(Threads):
         self.steps: list[tuple[Step, Register | None, bool] | None] = [None] * len(self.program)
 
     def step(self, at: int) -> tuple[Step, Register | None, bool]:
-        """What the instruction at a place does, its guard, and whether that is negated; made once."""
+        """What the instruction at a place does, its guard, and whether that is negated; made once.
+
+        Raises Unknown where it has operands that it cannot take. What it does with those that it can raises no more.
+        """
         if (made := self.steps[at]) is None:
             instruction, function = self.program[at]
             guard = (None, False) if instruction.guard is None else self.predicate(instruction.guard, function)
-            made = self.bind(self, instruction, function), *guard
+            try:
+                made = self.bind(self, instruction, function), *guard
+            except MEANINGLESS as error:
+                raise Unknown(f"{instruction.opcode} is not known with these operands") from error
             self.steps[at] = made
         return made
 
@@ -79,8 +86,8 @@ class Machine(Threads):
         for at, (instruction, _) in enumerate(self.program):
             try:
                 self.step(at)
-            except MEANINGLESS as error:
-                found.setdefault(reason(error, instruction), []).append(instruction.place.line)
+            except LanemapError as error:
+                found.setdefault(str(error), []).append(instruction.place.line)
         return {words: f"line{'s' * (len(lines) > 1)} {spans(lines)}" for words, lines in found.items()}
 
     def run(self, limit: int, progress: Callable[[int], object]) -> None:
@@ -118,11 +125,9 @@ class Machine(Threads):
                 if not self._execute(at, group):
                     self.pc[group.mask] = at
                     return
-            except MEANINGLESS as error:
-                instruction = self.program[at][0]
-                warps = group.warps
-                reached = f"(reached by {counted(len(warps), 'warp')})"
-                self.log.stopped = f"{instruction.place}: {reason(error, instruction)} {reached}"
+            except LanemapError as error:
+                reached = f"(reached by {counted(len(group.warps), 'warp')})"
+                self.log.stopped = f"{self.program[at][0].place}: {error} {reached}"
                 return
             at += 1
             moved = self.pc[group.mask] != -1

@@ -123,6 +123,8 @@ def test_any_instruction_is_answered(lines):
     [
         "shl.f32 %f, %f, 1;",
         "cvt.f16x2.u32 %r, %r;",
+        "cvt.pack.b8 %r;",
+        "cvt.pack.sat.s64.s32 %r, %r, %r;",
         "cvt.rn.rni.s32.f32 %r, %f;",
         "ld.global.u32 %r, [%far+9223372036854775808];",
     ],
@@ -167,3 +169,9 @@ def test_instructions_are_of_the_types_that_they_are_for_ptxas(tmp_path):
     numbers = {int(number) for number in re.findall(r"line (\d+); error", said)}
     here = refused(text)
     assert [line for number, line in enumerate(lines, FIRST) if (number in numbers) != (number in here)] == []
+
+
+def test_a_mistake_in_a_rule_of_our_own_is_not_taken_for_one_of_the_kernel(monkeypatch):
+    monkeypatch.setitem(arithmetic.RULES, "add", arithmetic.Rule(lambda a, b: a.nothing))
+    with pytest.raises(AttributeError):
+        run(KERNEL.format("add.u32 %r, %r, %r;"), {"out": "u32[64]"})

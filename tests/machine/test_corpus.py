@@ -265,7 +265,7 @@ def test_every_wrong_product_is_explained(nvcc, database, seed, name, part):
         elif not found.notes:  # only what a card may do otherwise the next time is wrong with a right product
             kinds = {"race"} if re.search(WAITS, text.splitlines()[at]) else {*UNSURE, "race"}
             assert {finding.kind for finding in others} <= kinds, (text.splitlines()[at], str(found))
-    assert wrong > count // 10
+    assert wrong > count // 20
 
 
 #: What leaves a register with two numbers as it is.
