@@ -16,6 +16,22 @@ OWN, COPIES, WGMMA, BULK, COMPLETES, DECIDES = range(6)
 #: For whom an access is strong: for nobody, for threads of the same block, or for all (8.5).
 WEAK, BLOCK, GRID = range(3)
 
+
+class Manner(NamedTuple):
+    """How memory is accessed: by whom, and for whom that is strong.
+
+    What belongs to a ``mbarrier`` is there when that says so. A read that ``passes`` leaves no note, as what follows it
+    stands for it.
+    """
+
+    by: int = OWN
+    strong: int = WEAK
+    mbarrier: int | None = None
+    passes: bool = False
+
+
+PLAIN = Manner()
+
 #: An access is a number: its kind, its time, for whom it is strong, and the thread or mbarrier of the grid. 0 is none.
 _KIND, _TIME, _STRONG = 60, 32, 30
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...db.isa.shared import BoundingBox
 from ...db.layout.algebra import Array
 from ...db.layout.shared import strides, swizzle
-from .accesses import BULK, GRID
+from .accesses import BULK, GRID, Manner
 from .barriers import reached, turn
 from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
@@ -75,7 +75,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
             Register(8 * width, np.ascontiguousarray(each).view(f"u{width}").ravel(), ids) for each, ids in sides
         )
         globe.store(at, *combined(machine, operation, type_, old, [new]))
-        machine.writes(globe, units, before, who, strong=GRID)
+        machine.writes(globe, units, before, who, Manner(strong=GRID))
 
     def copy(thread: int) -> None:
         found, start = side(thread), int(within(np.array([thread]))[0])
@@ -87,7 +87,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         if at is None:
             return
         if not loads:
-            data, origin = machine.load(shared, at, UNIT, who, by=BULK)
+            data, origin = machine.load(shared, at, UNIT, who, Manner(BULK))
             if operation:
                 reduce(units[inside], data[inside], origin[inside], found.type or type_, who[inside])
                 return
@@ -100,11 +100,11 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         if source is globe:
             machine.reads(globe, units[inside], UNIT, who[inside])
         else:  # a wait for the mbarrier is one for the reads, too
-            machine.reads(shared, units, UNIT, who, by=BULK, strong=GRID, passes=True)
+            machine.reads(shared, units, UNIT, who, Manner(BULK, GRID, passes=True))
         data, origin = source.load(np.where(inside, units, 0), UNIT)
         data, origin = np.where(inside[:, None], data, 0), np.where(inside[:, None], origin, NONE)
         for object_, _ in reached(machine, "shared", barrier(np.array([thread])), np.array([thread])):
-            machine.store(shared, at, data, origin, who, by=BULK, mbarrier=object_.number)
+            machine.store(shared, at, data, origin, who, Manner(BULK, mbarrier=object_.number))
             machine.order.complete(object_)
             object_.due -= UNIT * len(units)
             turn(machine, object_)
@@ -138,10 +138,10 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
                         at, new = index[chosen], values[0].of(who[chosen])
                         old = new.like(*memory.load(at, data.shape[1]))
                         memory.store(at, *combined(machine, operation, type_, old, [new]))
-                    machine.writes(memory, index, before, who, strong=GRID, mbarrier=object_.number)
+                    machine.writes(memory, index, before, who, Manner(strong=GRID, mbarrier=object_.number))
                 else:
                     own = None if ids is None else ids[who]
-                    machine.store(memory, index, data[who], own, who, mbarrier=object_.number)
+                    machine.store(memory, index, data[who], own, who, Manner(mbarrier=object_.number))
                 machine.order.complete(object_)
                 object_.due -= data.shape[1] * len(who)
                 turn(machine, object_)

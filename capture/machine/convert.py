@@ -12,7 +12,7 @@ from ...db.layout.algebra import Array
 from ..values import decode
 from . import floats
 from .launch import Maker, Step
-from .ptx import Function, Number, Statement, bits_of
+from .ptx import Function, Statement, bits_of
 from .schedule import Machine
 from .values import ActiveThreads, Register, joined, to_bits, whole
 
@@ -190,26 +190,22 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
     return widen
 
 
-#: What cvt.pack keeps numbers in the range of.
-_KEPT = ("u2", "s2", "u4", "s4", "u8", "s8", "u16", "s16")
-
-
 def _packed(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cvt.pack: two whole numbers that are kept in the range of a narrower type; a third one goes above them."""
-    to = next(part for part in instruction.parts[2:] if part in _KEPT)
+    to = next(part for part in instruction.parts[2:] if part != "sat")
     width = int(to[1:])
     target, *given = instruction.operands
-    result = machine.register(target, "b32", function)
-    given += [Number(0)] * (len(given) == 2)
-    first, second, third = machine.registers_of(given, "s32", function)
+    result, sources = machine.register(target, "b32", function), machine.registers_of(given, "s32", function)
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if to[0] == "s" else (0, (1 << width) - 1)
 
     def step(group: ActiveThreads) -> None:
-        upper, lower = (np.clip(each.numbers("s32").astype("i8"), low, high) for each in (first, second))
-        rest = third.bits.astype("i8") << 2 * width
+        upper, lower = (np.clip(each.numbers("s32").astype("i8"), low, high) for each in sources[:2])
+        rest = sources[2].bits.astype("i8") << 2 * width if sources[2:] else 0
         bits = (rest | (upper & (1 << width) - 1) << width | lower & (1 << width) - 1) & 0xFFFFFFFF
-        above, below = (np.repeat(whole(each.origins)[:, None], max(width // 8, 1), axis=1) for each in (first, second))
-        origin = np.concatenate([below, above, third.origins], axis=1)[:, :4].astype(np.int32)
+        above, below, *more = (each.origins for each in sources)
+        size = max(width // 8, 1)
+        parts = [np.repeat(whole(each)[:, None], size, axis=1) for each in (below, above)]
+        origin = np.concatenate([*parts, *(more or [np.zeros_like(above)])], axis=1)[:, :4].astype(np.int32)
         result.put(bits.astype("u4"), origin if origin.any() else None, group)
 
     return step

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...db.layout.algebra import Array
 from . import floats
-from .accesses import BLOCK, COPIES, DECIDES, GRID, OWN, WEAK
+from .accesses import BLOCK, COPIES, DECIDES, GRID, OWN, WEAK, Manner
 from .launch import Maker, Step, Unknown, known
 from .ptx import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
@@ -79,7 +79,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
         threads = group.threads
         data, held = np.zeros((machine.threads, size), "u1"), np.full((machine.threads, size), UNSET, np.int32)
         for memory, index, who in machine.access(space, addresses(threads), size, threads):
-            data[who], held[who] = machine.load(memory, index, size, who, strong=strong)
+            data[who], held[who] = machine.load(memory, index, size, who, Manner(strong=strong))
             if strong:
                 machine.order.synchronize(memory.name, index, who, hears=True, alone=strong == BLOCK)
         for number, result in enumerate(results):
@@ -104,6 +104,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     values = machine.registers_of(items, type_, function, loose=True)
     addresses = machine.addresses(target, function)
     width, strong = bits_of(type_) // 8, _strength(instruction)
+    how = Manner(strong=strong)
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
@@ -113,7 +114,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
         data = np.ascontiguousarray(np.stack(parts, axis=1)).view("u1").reshape(machine.threads, -1)
         held = joined(values, width)
         for memory, index, who in machine.access(space, addresses(threads), data.shape[1], threads):
-            machine.store(memory, index, data[who], None if held is None else held[who], who, strong=strong)
+            machine.store(memory, index, data[who], None if held is None else held[who], who, how)
             if strong:
                 machine.order.synchronize(memory.name, index, who, tells=True, alone=strong == BLOCK)
 
@@ -160,7 +161,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
         raise Unknown(f"{instruction.opcode} is not known")
     strong = BLOCK if "cta" in parts else GRID
     alone = strong == BLOCK  # other blocks are not ordered by it
-    by = DECIDES if operation in _COMPARES else OWN
+    how, by = Manner(strong=strong, passes=True), DECIDES if operation in _COMPARES else OWN
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
@@ -171,7 +172,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address + number * width, width, threads):
                 machine.order.synchronize(memory.name, index, who, hears=returns, tells=True, alone=alone)
-                machine.reads(memory, index, width, who, strong=strong, passes=True)
+                machine.reads(memory, index, width, who, how)
                 before, _ = memory.load(index, width)
                 for turn in turns(index):
                     at, chosen = index[turn], who[turn]
@@ -181,7 +182,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                     words = ("ftz",) if memory.name == "global" and type_ == "f32" else ()
                     memory.store(at, *combined(machine, operation, type_, old, news, words))
                     old_bits[chosen], old_held[chosen] = old.bits, held
-                machine.writes(memory, index, before, who, by=by, strong=strong)
+                machine.writes(memory, index, before, who, how._replace(by=by))
             if returns:
                 result.put(old_bits, old_held if old_held.any() else None, group)
         machine.patience[group.mask] += 1
@@ -245,7 +246,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
             for memory, index, who in machine.access("global", from_(alike), own, alike, align=size):
                 data[who, :own], held[who, :own] = machine.load(memory, index, own, who)
         for memory, index, who in machine.access("shared", to(threads), size, threads):
-            machine.store(memory, index, data[who], held[who], who, by=COPIES)
+            machine.store(memory, index, data[who], held[who], who, Manner(COPIES))
 
     return step
 

@@ -19,15 +19,17 @@ import numpy as np
 from ...db.isa.instructions import WARP, WARPGROUP
 from ...db.layout.algebra import Array
 from .accesses import (
+    BLOCK,
     BULK,
     COMPLETES,
     COPIES,
     DECIDES,
-    GRID,
     OWN,
+    PLAIN,
     WEAK,
     WGMMA,
     Accesses,
+    Manner,
     after,
     may_race,
     numbers,
@@ -123,22 +125,17 @@ class Order:
 
     # Accesses.
 
-    def reads(
-        self, memory: Accesses, place: Array, threads: Array, by: int = OWN, *, strong: int = WEAK, passes: bool = False
-    ) -> Race | None:
-        """Find a write that reads (n, bytes) of threads, or of what runs beside them, race with, and note the reads.
-
-        One that ``passes`` leaves no note: what follows it stands for it.
-        """
+    def reads(self, memory: Accesses, place: Array, threads: Array, how: Manner = PLAIN) -> Race | None:
+        """Note reads (n, bytes) of threads, or of what runs beside them, and find a write that one races with."""
         self._see(threads)
         written = memory.writer[place]
-        race = self._race(self._late(memory, written, threads, by, strong=strong), written, threads, by)
-        if not passes:
+        race = self._race(self._late(memory, written, threads, how), written, threads, how.by)
+        if not how.passes:
             warps, last = threads // WARP, memory.reads.shape[1] - 1
             column = (self.block[warps] * self.per_block + warps % self.per_block) % last
-            column = np.full_like(column, last) if strong else column
-            memory.note_reads(place, column, self._numbers(threads, by, strong=strong), self._settled(memory, threads))
-            self.news[threads // WARP] |= by == OWN
+            column = np.full_like(column, last) if how.strong else column
+            memory.note_reads(place, column, self._numbers(threads, how), self._settled(memory, threads))
+            self.news[threads // WARP] |= how.by == OWN
         return race
 
     def writes(
@@ -148,70 +145,65 @@ class Order:
         threads: Array,
         changed: Array,
         lost: Array,
-        by: int = OWN,
-        *,
-        strong: int = WEAK,
-        mbarrier: int | None = None,
+        how: Manner = PLAIN,
     ) -> Race | None:
         """Note writes (n, bytes), and find an access that one races with, also one at once that has ``lost``.
 
-        A byte that a write has not ``changed`` may be read or written at any time. What belongs to a ``mbarrier`` is
-        there when that says so.
+        A byte that a write has not ``changed`` may be read or written at any time. With what ``DECIDES`` nothing races.
         """
+        if how.by == DECIDES:
+            memory.writer[place] = self._numbers(threads, how)
+            return None
         self._see(threads)
         written, noted = memory.writer[place], memory.noted(place, self._settled(memory, threads))
-        races = [self._race(self._late(memory, written, threads, by, strong=strong) & changed, written, threads, by)]
+        races = [self._race(self._late(memory, written, threads, how) & changed, written, threads, how.by)]
+        by_threads = how._replace(by=OWN)
         for slot, accesses in noted:
-            late = self._late(memory, accesses, threads, strong=strong)
+            late = self._late(memory, accesses, threads, by_threads)
             # Who knows of the write knows of the reads that it knows of, and of those of what it has changed.
             slot[place] = np.where(late & ~changed, accesses, 0)
             late = late & changed
             if memory is not self.shared and late.any():
                 late &= ~self._together([reads for _, reads in noted], accesses, threads)
-            races.append(self._race(late, accesses, threads, by))
-        memory.writer[place] = self._numbers(threads, by, strong=strong, mbarrier=mbarrier)
-        self.news[threads // WARP] |= by in (OWN, COPIES)
+            races.append(self._race(late, accesses, threads, how.by))
+        memory.writer[place] = self._numbers(threads, how)
+        self.news[threads // WARP] |= how.by in (OWN, COPIES)
         if lost.any():
             stays = memory.writer[place]
-            race = self._race(self._late(memory, stays, threads, strong=strong) & lost, stays, threads, by)
+            race = self._race(self._late(memory, stays, threads, by_threads) & lost, stays, threads, how.by)
             races.append(race and race._replace(at_once=not race.by.startswith("block")))
         found = [race for race in races if race]
-        return (
-            found[0]._replace(accesses=np.unique(np.concatenate([race.accesses for race in found]))) if found else None
-        )
-
-    def decides(self, memory: Accesses, place: Array, threads: Array) -> None:
-        """Note writes (n, bytes) of atomics that decide by what they find, with which nothing races."""
-        memory.writer[place] = self._numbers(threads, DECIDES)
+        every = [race.accesses for race in found]
+        return found[0]._replace(accesses=np.unique(np.concatenate(every))) if found else None
 
     def _together(self, reads: list[Array], accesses: Array, threads: Array) -> Array:
         """Whether accesses are at once with one of the ``reads`` that the same thread has made which writes now.
 
         So compilers load from global memory, for all threads, what one of them alone uses.
         """
-        size, own = self.per_block * WARP, parts(self._numbers(threads, OWN)).who
+        size, own = self.per_block * WARP, parts(self._numbers(threads, PLAIN)).who
         mine = np.max([np.where(each.who == own, each.time, 0) for each in map(parts, reads)], axis=0)
         _, time, who = parts(accesses)
         return np.asarray((time == mine) & (who // size == own // size))
 
-    def _numbers(self, threads: Array, by: int, *, strong: int = WEAK, mbarrier: int | None = None) -> Array:
+    def _numbers(self, threads: Array, how: Manner) -> Array:
         """Accesses of now as numbers."""
         who = self.block[threads // WARP].astype(np.int64) * self.per_block * WARP + threads % (self.per_block * WARP)
-        kind = by
-        if mbarrier is not None:
-            kind, who = COMPLETES, self.block[threads // WARP] * _BARRIERS + mbarrier
-        return numbers(kind, self.now, who, strong=strong)[:, None]
+        kind = how.by
+        if how.mbarrier is not None:
+            kind, who = COMPLETES, self.block[threads // WARP] * _BARRIERS + how.mbarrier
+        return numbers(kind, self.now, who, strong=how.strong)[:, None]
 
-    def _late(self, memory: Accesses, accesses: Array, threads: Array, by: int = OWN, *, strong: int = WEAK) -> Array:
+    def _late(self, memory: Accesses, accesses: Array, threads: Array, how: Manner) -> Array:
         """Which of some accesses (n, bytes) are not known to threads, or to what runs beside them."""
-        seen = self.known[_CARRIED if by in (WGMMA, BULK) else _KNOWN]
+        seen = self.known[_CARRIED if how.by in (WGMMA, BULK) else _KNOWN]
         shape = accesses.shape
         if (accesses == accesses[:, :1]).all():  # as of what was written together
             accesses = accesses[:, :1]
-        late = np.asarray(accesses >= self._settled(memory, threads, by)) & may_race(accesses)
-        if strong:
-            own, there = self.block[threads // WARP][:, None], self._who(accesses)[0]
-            late &= (strength(accesses) == WEAK) | (np.minimum(strength(accesses), strong) != GRID) & (own != there)
+        late = np.asarray(accesses >= self._settled(memory, threads, how.by)) & may_race(accesses)
+        if how.strong:
+            other, abroad = strength(accesses), self._who(accesses)[0] != self.block[threads // WARP][:, None]
+            late &= (other == WEAK) | abroad & (np.minimum(other, how.strong) == BLOCK)
         if late.any():
             own = np.broadcast_to(threads[:, None], late.shape)[late]
             late[late] = self._unseen(seen, accesses[late], own)

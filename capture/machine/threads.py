@@ -14,7 +14,7 @@ from ...db.isa.shared import BANKS
 from ...db.layout.algebra import Array
 from ...db.layout.banks import degrees
 from ..values import LINE
-from .accesses import DECIDES, OWN, WEAK, Accesses
+from .accesses import PLAIN, Accesses, Manner
 from .flights import Flights
 from .launch import Fault, Job, Unknown
 from .memory import LOCAL, SHARED, Memory, Spaces
@@ -292,28 +292,16 @@ class Threads:
         key = instruction.parts[0], str(instruction.place)
         self.log.conflicts[key] = max(self.log.conflicts.get(key, 1), degree)
 
-    def load(
-        self, memory: Memory, index: Array, size: int, threads: Array, *, by: int = OWN, strong: int = WEAK
-    ) -> tuple[Array, Array]:
+    def load(self, memory: Memory, index: Array, size: int, threads: Array, how: Manner = PLAIN) -> tuple[Array, Array]:
         """What threads read, themselves or by what runs beside them; notes what races with that."""
-        self.reads(memory, index, size, threads, by=by, strong=strong)
+        self.reads(memory, index, size, threads, how)
         return memory.load(index, size)
 
-    def reads(
-        self,
-        memory: Memory,
-        index: Array,
-        size: int,
-        threads: Array,
-        *,
-        by: int = OWN,
-        strong: int = WEAK,
-        passes: bool = False,
-    ) -> None:
+    def reads(self, memory: Memory, index: Array, size: int, threads: Array, how: Manner = PLAIN) -> None:
         """Note what threads read, and what races with that; see ``Order.reads``."""
         if (accesses := self._accesses(memory)) is not None and len(index):
             place = index[:, None] + np.arange(size)
-            race = self.order.reads(accesses, place, threads, by, strong=strong, passes=passes)
+            race = self.order.reads(accesses, place, threads, how)
             self._races(race, threads, "reads what", "writes")
 
     def store(
@@ -323,15 +311,12 @@ class Threads:
         data: Array,
         origin: Array | None,
         threads: Array,
-        *,
-        by: int = OWN,
-        strong: int = WEAK,
-        mbarrier: int | None = None,
+        how: Manner = PLAIN,
     ) -> None:
         """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
         before, _ = memory.load(index, data.shape[1])
         memory.store(index, data, origin)
-        self.writes(memory, index, before, threads, data, by=by, strong=strong, mbarrier=mbarrier)
+        self.writes(memory, index, before, threads, how, data)
 
     def writes(
         self,
@@ -339,23 +324,15 @@ class Threads:
         index: Array,
         before: Array,
         threads: Array,
+        how: Manner,
         data: Array | None = None,
-        *,
-        by: int = OWN,
-        strong: int = WEAK,
-        mbarrier: int | None = None,
     ) -> None:
         """Note that threads have written bytes (accesses, size) over others, each of them ``data``; see ``Order``."""
         if (accesses := self._accesses(memory)) is not None and len(index):
             place = index[:, None] + np.arange(before.shape[1])
             after = memory.data[place]
             data = after if data is None else data
-            if by == DECIDES:
-                self.order.decides(accesses, place, threads)
-                return
-            race = self.order.writes(
-                accesses, place, threads, before != data, after != data, by, strong=strong, mbarrier=mbarrier
-            )
+            race = self.order.writes(accesses, place, threads, before != data, after != data, how)
             self._races(race, threads, "writes what", "still uses")
 
     def _accesses(self, memory: Memory) -> Accesses | None:

@@ -19,7 +19,7 @@ from ...db.layout.fragment import Fragment
 from ...db.layout.shared import places, read, shared
 from .. import values
 from . import sparse
-from .accesses import WGMMA
+from .accesses import WGMMA, Manner
 from .launch import Maker, Step, Unknown
 from .ptx import Function, Number, Statement, Vector
 from .schedule import Machine
@@ -176,7 +176,7 @@ def _in_memory(machine: Machine, form: Form, role: str, major: str, word: Regist
     numbers = values.decode(form.types[role], of.bits, codes)
     ids = np.where(inside, whole(origin).reshape(index.shape), UNSET)
     expect_type(machine, form, role, of.bits, numbers, ids)
-    machine.reads(memory, index.ravel(), width, np.repeat(threads[:, 0], index[0].size), by=WGMMA)
+    machine.reads(memory, index.ravel(), width, np.repeat(threads[:, 0], index[0].size), Manner(WGMMA))
     if role == "B":
         numbers, ids = numbers.swapaxes(1, 2), ids.swapaxes(1, 2)
     if layout.fragment.windowed:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.capture.machine import bulk, moves, opcodes, tensor
+from lanemap.capture.machine import arithmetic, bulk, moves, opcodes, tensor
 from lanemap.capture.machine.ptx import TYPE, bits_of
 from lanemap.db.errors import LanemapError
 from lanemap.db.isa.forms import forms

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.capture.machine.accesses import BLOCK, COPIES, GRID, OWN, WEAK, WGMMA
+from lanemap.capture.machine.accesses import BLOCK, COPIES, GRID, OWN, WEAK, WGMMA, Manner
 from lanemap.capture.machine.order import History, Order
 
 from ..modes import examples
@@ -22,12 +22,12 @@ class Block:
 
     def reads(self, threads, by=OWN):
         self.order.begin(1)
-        return self.order.reads(self.order.shared, np.arange(4)[None], threads, by)
+        return self.order.reads(self.order.shared, np.arange(4)[None], threads, Manner(by))
 
     def writes(self, threads, by=OWN):
         self.order.begin(2)
         changed = np.ones((1, 4), bool)
-        return self.order.writes(self.order.shared, np.arange(4)[None], threads, changed, ~changed, by)
+        return self.order.writes(self.order.shared, np.arange(4)[None], threads, changed, ~changed, Manner(by))
 
 
 def test_a_meeting_orders_what_was_before_it_and_nothing_after():
@@ -166,9 +166,9 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
             ]
             changed = np.ones((1, 1), bool)
             if writes:
-                race = order.writes(history.globe, place, who, changed, ~changed, strong=strong)
+                race = order.writes(history.globe, place, who, changed, ~changed, Manner(strong=strong))
             else:
-                race = order.reads(history.globe, place, who, strong=strong)
+                race = order.reads(history.globe, place, who, Manner(strong=strong))
             assert race is None or races, (steps, done)
             if races and race is None:
                 assert all(done[number][2] in READS or last[byte] != number for number in races), (steps, done)
