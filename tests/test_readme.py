@@ -47,7 +47,7 @@ def commands():
     """Each console command with the output that the README shows for it."""
     for block in blocks("console"):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = part.partition("\n")
+            command, _, output = part.replace("\\\n", "").partition("\n")
             yield command, output
 
 
