@@ -654,6 +654,7 @@ def test_the_site_from_a_disk(visit, site):
         ("/", "wgmma/m64n8k16/f16/A.html", "wgmma/m64n24k16/f16/A.html"),
         ("/docs/mma/", "mma/m16n8k16/f16/A,wrong.html", "mma/m16n8k16/f16/A.html"),
         ("/docs/", "mma/m16n8k16.html", "search.html?q=mma+m16n8k16"),
+        ("/docs/", "guide/trace", "guide/trace.html"),
         ("/docs/", "what/is.html", "what/is.html"),
     ],
 )
@@ -719,6 +720,15 @@ def test_the_site_finds_in_the_guide_what_the_server_finds(visit, site, text):
     assert all(path.is_file() for path in read)
     assert tab.locator("h1").text_content().endswith(f" found for {text}")
     assert ("a PTX mnemonic" in tab.locator("main").text_content()) == (text == "xyzzy")
+
+
+def test_the_site_suggests_first_what_has_the_words_as_they_were_typed(visit, site):
+    """Others have them apart, in their other names."""
+    tab = visit((site / "index.html").as_uri())
+    for text in ("m16n8k16 f16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"):
+        tab.locator("#q").fill(text)
+        tab.get_by_role("option", name="mma m16n8k16 f16", exact=True).wait_for()
+        assert tab.locator("#found li").first.text_content() == "mma m16n8k16 f16"
 
 
 def test_a_search_for_nothing_says_what_to_type(visit, site):

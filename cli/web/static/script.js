@@ -23,26 +23,28 @@ function localNames(text) {
   const given = text.toLowerCase().split(/\s+/), on = given.filter(word => targets.has(word));
   const words = normal(given.filter(word => !targets.has(word)).join(" ")).split(" ").filter(Boolean);
   if (!words.length && !on.length) return [];
-  const whole = [], parts = [];
+  // First what is called so, then what has the words one after the other, then all of them, then parts of its words.
+  const phrase = ` ${words.join(" ")} `, ranks = [[], [], [], []];
   for (const each of names.filter(([, , kind]) => on.every(target => kinds[kind].includes(target)))) {
-    const known = normal(each[0] + " " + each[1]), split = known.split(" ");
-    if (words.every(word => split.includes(word))) whole.push(each);
-    else if (words.every(word => known.includes(word))) parts.push(each);
+    const name = ` ${normal(each[0])} `, known = `${name}${normal(each[1])} `;
+    if (name === phrase) ranks[0].push(each);
+    else if (known.includes(phrase)) ranks[1].push(each);
+    else if (words.every(word => known.includes(` ${word} `))) ranks[2].push(each);
+    else if (words.every(word => known.includes(word))) ranks[3].push(each);
   }
-  const found = [...whole, ...parts];
-  const exact = found.findIndex(([name]) => normal(name) === words.join(" "));
-  if (exact > 0) found.unshift(...found.splice(exact, 1));
-  return found.map(([name, , kind, file]) => {
+  return ranks.flat().map(([name, , kind, file]) => {
     const [vendor, ...target] = kinds[kind], [instruction, , type] = name.split(" ");
     return { name, href: address(files[file]), facets: { vendor: [vendor], instruction: [instruction], target, type: [type] } };
   });
 }
 
-// The pages of the guide that have all words of a text.
+// The pages of the guide that have all words of a text, those first whose name or title has them.
 function localGuide(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  return window.lanemapNames.guide.filter(([, , said]) => words.length && words.every(word => said.includes(word)))
-    .map(([name, title]) => ({ name, title, href: address(name.replace(" ", "/") + ".html") }));
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean), all = said => words.every(word => said.includes(word));
+  const named = ({ name, title }) => all(`${name} ${title}`.toLowerCase());
+  return window.lanemapNames.guide.filter(([, , said]) => words.length && all(said))
+    .map(([name, title]) => ({ name, title, href: address(name.replace(" ", "/") + ".html") }))
+    .sort((one, other) => named(other) - named(one));
 }
 
 // The page that a text names to the letter, or alone.
@@ -55,7 +57,7 @@ function results(area) {
   if (!text) return;
   const every = localNames(text), names = ["vendor", "instruction", "target", "type"];
   const left = but => every.filter(each => names.every(name => name === but || !asked.get(name) || each.facets[name].includes(asked.get(name))));
-  const found = left(), read = localGuide(text), exact = exactly(text, every);
+  const found = left(), read = localGuide(text), exact = exactly(text, every) ?? read.find(({ name }) => name === text);
   if (exact) return location.replace(exact.href);
   document.getElementById("q").value = text;
   area.querySelector("h1").textContent = `${(found.length ? found : read).length} found for ${text}`;
