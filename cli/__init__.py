@@ -47,6 +47,7 @@ _WORDS = {
     r"No such command '(\S+)'\. Did you mean (.+)\?": r"no command \1: did you mean \2?",
     r"No such command '(\S+)'\.": r"no command \1",
     r"Got unexpected extra arguments?\S* \((.+)\)": r"unexpected argument: \1",
+    r"valid int range": "valid integer",
     r"\.$": "",
 }
 
@@ -114,6 +115,8 @@ def _usage(error: Any) -> str:
                 words += f": lanemap show {' '.join(given)} draws it, and lanemap find looks up an element"
         except LanemapError as why:
             words = str(why)
+    elif words.startswith("Missing ") and context:
+        words += context.command.epilog.replace("Example:", ", as in")
     command = context.command_path if context else "lanemap"
     return f"{words[:1].lower()}{words[1:]} (see {command} --help)"
 
