@@ -84,7 +84,9 @@ def content(text: str, links: Links) -> Markup:
 
 def _page_of(commands: str, links: Links) -> str | None:
     """The address at which a page answers what the first of some commands asks, if there is one."""
-    _, command, *words = shlex.split(commands.replace("\\\n", "").partition("\n")[0].removeprefix("$ ").partition(" | ")[0])
+    _, command, *words = shlex.split(
+        commands.replace("\\\n", "").partition("\n")[0].removeprefix("$ ").partition(" | ")[0]
+    )
     named = [*takewhile(lambda word: not word.startswith(("-", "2>")), words)]
     options = [word for word in words[len(named) :] if not word.startswith("2>")]
     if command == "sql":

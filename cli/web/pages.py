@@ -58,10 +58,6 @@ def _operands(survey: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
         yield page_of(survey, key, source=source), {"named": (key, source), "tiles": {"tile": None}}
 
 
-def _guide(_known: Survey) -> Iterator[tuple[Page, Mapping[str, Any]]]:
-    return ((page("guide", name), {"name": name}) for name in guide.guide())
-
-
 PAGES = (
     PageKind("home", "/", views.home, every=_once()),
     PageKind("chain", "/chain", views.chains, "Chain"),
@@ -72,7 +68,12 @@ PAGES = (
     PageKind("defects", "/defects", views.defects, "Defects", _once("defects")),
     PageKind("sources", "/sources", views.sources, "Sources", _once("sources")),
     PageKind("guide", "/guide", views.guide_index, "Guide", _once("guide")),
-    PageKind("guide", "/guide/{name}", views.guide_page, every=_guide),
+    PageKind(
+        "guide",
+        "/guide/{name}",
+        views.guide_page,
+        every=lambda _: [(page("guide", name), {"name": name}) for name in guide.guide()],
+    ),
     PageKind("fleet", "/fleet", views.fleet, "Fleet"),
     PageKind("sql", "/sql", views.sql, "SQL"),
     PageKind("api", "/api", views.api),

@@ -5,7 +5,7 @@ The parameters of a function are what the address of its page names.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -380,17 +380,20 @@ def check(at: At) -> Facts:
     return {"title": "Check", "report": Markup(made)}  # noqa: S704 - escaped where it was made
 
 
+async def _answered(at: Context, function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, str]:
+    """What a function of ``work`` gives, and why it is empty."""
+    try:
+        return await at.work(function, *args, **kwargs), ""
+    except LanemapError as error:
+        return "", refusal(error)
+
+
 async def compare(at: At, only: Compared, left: str | None = None, right: str | None = None) -> Facts:
     """A source, or a dropped file, and another source or the best evidence."""
-    report, refused = "", ""
-    right = right or DEFAULT_SOURCE
+    report, right = "", right or DEFAULT_SOURCE
+    refused = "Only a file claims tiles: drop one here, or choose it." if only["tile"] else ""
     if left:
-        try:
-            report = await at.work(work.diff, "page", left, right, only)
-        except LanemapError as error:
-            refused = refusal(error)
-    elif only["tile"]:
-        refused = "Only a file claims tiles: drop one here, or choose it."
+        report, refused = await _answered(at, work.diff, "page", left, right, only)
     chosen = {"left": left, "right": right, "rights": [DEFAULT_SOURCE, *at.survey.sources], "which": only}
     made = Markup(report)  # noqa: S704 - escaped where it was made
     return {"title": "Compare", "report": made, "refused": refused, **chosen}
@@ -424,10 +427,10 @@ async def chains(
     facts: Facts = {"title": "Chain", "verdict": "", "refused": "", "described": tiles, **asked}
     if not first.strip():
         return facts
-    try:
-        ends, shown = await at.work(work.shown, **asked)
-    except LanemapError as error:
-        return facts | {"refused": refusal(error)}
+    answer, refused = await _answered(at, work.shown, **asked)
+    if refused:
+        return facts | {"refused": refused}
+    ends, shown = answer
     # An element of D is at the same row and column of what is made of it, or the other way about.
     axes = ("MN", "NM" if transpose else "MN")
     pictures = []
@@ -442,13 +445,8 @@ async def chains(
 async def descriptor(at: At, operand: str = "", tile: str = "", decode: str = "") -> Facts:
     """Which descriptor reads a tile in shared memory, or what one reads of it."""
     given = {"operand": operand.strip(), "tile": tile.strip() or None, "decode": decode.strip() or None}
-    facts: Facts = {"title": "Descriptor", "given": given, "answer": None, "refused": ""}
-    if not given["operand"]:
-        return facts
-    try:
-        return facts | {"answer": json.loads(await at.work(work.descriptor, Format.JSON, **given))}
-    except LanemapError as error:
-        return facts | {"refused": refusal(error)}
+    answer, refused = await _answered(at, work.descriptor, Format.JSON, **given) if given["operand"] else ("", "")
+    return {"title": "Descriptor", "given": given, "answer": answer and json.loads(answer), "refused": refused}
 
 
 #: What the page of a trace has fields for, and what the kernels of the guide are given.
@@ -479,21 +477,19 @@ async def run(at: Context, sent: Mapping[str, str]) -> Facts:
     given = {name: sent.get(name, usual).replace("\r\n", "\n") for name, usual in _GIVEN.items()}
     if words := work.too_large(given["kernel"]):
         return _traced(given, refused=words)
-    try:
-        report = await at.work(
-            work.trace,
-            "page",
-            given["kernel"],
-            [line for line in given["arguments"].split("\n") if line.strip()],
-            product=given["product"].strip() or None,
-            block=given["block"],
-            grid=given["grid"],
-            shared=given["shared"] or 0,
-            entry=given["entry"].strip() or None,
-        )
-    except LanemapError as error:
-        return _traced(given, refused=refusal(error))
-    return _traced(given, report)
+    report, refused = await _answered(
+        at,
+        work.trace,
+        "page",
+        given["kernel"],
+        [line for line in given["arguments"].split("\n") if line.strip()],
+        product=given["product"].strip() or None,
+        block=given["block"],
+        grid=given["grid"],
+        shared=given["shared"] or 0,
+        entry=given["entry"].strip() or None,
+    )
+    return _traced(given, report, refused)
 
 
 #: How many rows a page shows.
@@ -502,13 +498,12 @@ _ROWS = 500
 
 async def sql(at: At, query: str = "") -> Facts:
     """A query and its result, with examples."""
-    rows, refused = None, ""
+    rows, answer, refused = None, "", ""
     if query.strip():
-        try:
-            records = json.loads(await at.work(work.sql, Format.JSON, query, work.SECONDS / 2, _ROWS))
-            rows = Rows(tuple(records[0]) if records else (), [tuple(row.values()) for row in records])
-        except LanemapError as error:
-            refused = refusal(error)
+        answer, refused = await _answered(at, work.sql, Format.JSON, query, work.SECONDS / 2, _ROWS)
+    if answer:
+        records = json.loads(answer)
+        rows = Rows(tuple(records[0]) if records else (), [tuple(row.values()) for row in records])
     shown = {"query": query, "rows": rows, "refused": refused}
     return {"title": "SQL", "limit": _ROWS, "seconds": work.SECONDS / 2, **shown}
 
