@@ -350,10 +350,8 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
         else:
             records = reader.select(_OF_SHAPE, {"shape": printable}).records()
             _verify(reader, shape, records)
-            named = (
-                itemgetter("id", "named", "held", "held_digest")(one) for one in records if one["named"] != one["shape"]
-            )
-            members = grouped(named, itemgetter(0))
+            own = itemgetter("id", "named", "held", "held_digest")
+            members = grouped((own(one) for one in records if one["named"] != one["shape"]), itemgetter(0))
         digests = {record["mapping_id"]: record["digest"] for record in records}
         digests |= {number: digest for group in members.values() for _, _, number, digest in group}
         packed = {number: digest and reader.elements(number, digest) for number, digest in digests.items()}
@@ -392,12 +390,12 @@ def _matching(query: Query, parameters: Mapping[str, Any], every: Mapping[int, F
     unknown = {number: fragment for number, fragment in every.items() if fragment.instruction not in INSTRUCTIONS}
 
     def of(**wanted: Any) -> dict[int, Fragment]:
-        asked = {name: value for name, value in {**query.asked, **wanted}.items() if value is not None}
-        return {
-            number: fragment
-            for number, fragment in unknown.items()
-            if all(same_name(getattr(fragment, name), value) for name, value in asked.items())
-        }
+        asked = {name: value for name, value in {**query.asked, **wanted}.items() if value is not None}.items()
+
+        def fits(one: Fragment) -> bool:
+            return all(same_name(getattr(one, name), value) for name, value in asked)
+
+        return {number: one for number, one in unknown.items() if fits(one)}
 
     type_ = plain(type_)  # their types have one name
     if (found := of(type=type_)) or parameters["role"] not in ("C", "D"):
@@ -448,9 +446,8 @@ class Fragments(list[Fragment], Tabular):
         if first.role in row.in_memory and not first.tile and "SS" in atom:
             lines.append(f"the atom takes A from shared memory: {subject} is that of the atom that ends in _RS")
         if row.per_architecture:
-            lines.append(
-                f"documents leave {row.name} open: the layouts of {first.source} hold for its architecture alone"
-            )
+            own = f"the layouts of {first.source} hold for its architecture alone"
+            lines.append(f"documents leave {row.name} open: {own}")
         return [*lines, first.note] if first.note else lines
 
     def expect_one(self, *attributes: str) -> Self:

@@ -139,7 +139,6 @@ class Check(Tabular):
         In a check these are fragments of imports alone: documents and captures judge imports, and an import judges
         nothing.
         """
-        claimed = [source for source in self.sources if source.name in self.claiming]
         claims = [
             (comparison.left.name, result)
             for comparison, result in self.pairs
@@ -148,7 +147,8 @@ class Check(Tabular):
         judged = {(name, result.key) for name, result in claims if result.compared}
         lacking = [
             (source.name, Result(fragment.key, Verdict.LEFT_ONLY, fragment, None))
-            for source in claimed
+            for source in self.sources
+            if source.name in self.claiming
             for fragment in source.with_rows
         ]
         lacking += [pair for pair in claims if pair[1].verdict in (Verdict.LEFT_ONLY, Verdict.UNJUDGED)]
@@ -277,10 +277,10 @@ def evidence(left: Source, sources: Iterable[Source], shipped: Collection[str] =
 def _only(comparisons: Sequence[Comparison], queries: Sequence[Query]) -> Check:
     """The comparisons reduced to the fragments that match one of the queries, if there are any."""
 
-    def wanted(results: Sequence[Result]) -> list[Result]:
-        return [result for result in results if not queries or any(query.matches(result.key) for query in queries)]
+    def wanted(result: Result) -> bool:
+        return not queries or any(query.matches(result.key) for query in queries)
 
-    return Check([replace(comparison, results=wanted(comparison.results)) for comparison in comparisons])
+    return Check([replace(pair, results=[*filter(wanted, pair.results)]) for pair in comparisons])
 
 
 def check(
@@ -307,17 +307,14 @@ def check(
     sources = apart(source for source in sources if source.name not in unasked)
     findings = [finding for finding in findings if finding.source not in unasked]
     trust = sorted(sources, key=lambda source: _TRUST.index(source.kind) if source.kind in _TRUST else 0)
-    pairs = [
-        (left, right)
-        for left, right in combinations(trust, 2)
-        if ({left.name, right.name} & chosen if chosen else (left.kind, right.kind) in _COMPARED)
-    ]
+
+    def asked(left: Source, right: Source) -> bool:
+        return bool({left.name, right.name} & chosen if chosen else (left.kind, right.kind) in _COMPARED)
+
+    pairs = [pair for pair in combinations(trust, 2) if asked(*pair)]
     instructions = {source.name: {fragment.instruction for fragment in source.with_rows} for source in sources}
-    comparisons = {
-        (left.name, right.name): _compared(left, right)
-        for left, right in pairs
-        if instructions[left.name] & instructions[right.name]
-    }
+    shares = (pair for pair in pairs if instructions[pair[0].name] & instructions[pair[1].name])
+    comparisons = {(left.name, right.name): _compared(left, right) for left, right in shares}
     errata = _errata(sources)
 
     def reason(comparison: Comparison, result: Result) -> str | None:
@@ -338,38 +335,33 @@ def check(
         replace(pair, results=[replace(one, known=reason(pair, one)) if one.disagrees else one for one in pair.results])
         for pair in comparisons.values()
     ]
-    documents = [source for source in sources if source.kind == "document"]
-    printed: dict[tuple[str, Key | None], str | None] = {
-        (source.name, fragment.key): fragment.digest for source in documents for fragment in source.fragments
-    }
-    listed = list(findings)
-    unsound = {(finding.source, finding.key) for finding in listed}
-    all_findings = []
-    for finding in listed:
-        reasons = (
-            corrected.citation.erratum
-            for source, before, corrected in errata.get(finding.key, [])
-            if printed.get((finding.source, finding.key), "") == before.digest and (source, finding.key) not in unsound
-        )
-        all_findings.append(replace(finding, known=next(reasons, None)))
-    all_findings += [finding for source in sources for finding in failures(source)]
-    shared = {
-        side.name for comparison in explained if comparison.compared for side in (comparison.left, comparison.right)
-    }
+    documents, imports = (
+        {source.name: source.fragments for source in sources if source.kind == kind} for kind in ("document", "import")
+    )
+    printed = {(name, one.key): one.digest for name, fragments in documents.items() for one in fragments}
+    unsound = {(finding.source, finding.key) for finding in findings}
+
+    def mended(finding: Finding) -> str | None:
+        """The erratum that corrects what a finding is about, where the corrected layout has none."""
+        for source, before, corrected in errata.get(finding.key, []):
+            if (source, finding.key) not in unsound and printed.get((finding.source, before.key), "") == before.digest:
+                return corrected.citation.erratum
+        return None
+
+    found = [replace(finding, known=mended(finding)) for finding in findings]
+    found += [finding for source in sources for finding in failures(source)]
+    shared = {side.name for pair in explained if pair.compared for side in (pair.left, pair.right)}
     # A figure-only fragment is not misspelt.
-    documented = {fragment.key for source in documents for fragment in source.fragments}
-    imported = [source for source in sources if source.kind == "import"]
-    shared |= {source.name for source in imported if any(fragment.key in documented for fragment in source.fragments)}
+    documented = {key for _, key in printed}
+    shared |= {name for name, fragments in imports.items() if not documented.isdisjoint(one.key for one in fragments)}
     wanted = chosen or {side.name for pair in pairs for side in pair}
     # If Lanemap does not know an instruction either, it is no fault that no other source has it.
     alone = [name for name in instructions if name in wanted - shared and instructions[name] & INSTRUCTIONS.keys()]
-    documentary = {source.name for source in documents}
-    all_findings += [Finding(name, None, _ALONE, UNCONFIRMED if name in documentary else None) for name in alone]
-    if not chosen and not all_findings and not any(comparison.compared for comparison in explained):
+    found += [Finding(name, None, _ALONE, UNCONFIRMED if name in documents else None) for name in alone]
+    if not chosen and not found and not any(pair.compared for pair in explained):
         names = ", ".join(source.name for source in sources)
         raise AbsentError(f"nothing to compare: no two of the sources {names} have a fragment in common")
-    imports = {source.name for source in imported}
-    return Check(explained, sources, all_findings, imports & chosen or imports.difference(shipped))
+    return Check(explained, sources, found, imports.keys() & chosen or imports.keys() - shipped)
 
 
 def checked(reader: Reader, against: Sequence[str] = ()) -> Check:

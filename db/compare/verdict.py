@@ -60,6 +60,13 @@ class Result:
     reason: str = ""
 
     @property
+    def sides(self) -> tuple[Fragment, Fragment]:
+        """The fragments of what was compared."""
+        assert self.left is not None
+        assert self.right is not None
+        return self.left, self.right
+
+    @property
     def compared(self) -> bool:
         """Whether both sides have elements that claim something, so that they were compared."""
         return self.verdict not in _NOT_COMPARED
@@ -153,11 +160,9 @@ def _alone(key: Key, left: Fragment | None, right: Fragment | None, differ: Diff
 
 
 def _named(result: Result) -> Named:
-    left, right = result.left, result.right
-    assert left is not None
-    assert right is not None
-    sides = (result.difference.left, result.difference.right) if result.difference else (left.table, right.table)
-    return Named(left, *sides)
+    compared = result.difference
+    tables = (compared.left, compared.right) if compared else (side.table for side in result.sides)
+    return Named(result.sides[0], *tables)
 
 
 def _beside_metadata(group: Sequence[Result]) -> list[Result]:
@@ -207,9 +212,8 @@ def _forms(name: str, shape: str) -> Sequence[Form]:
         if not (form.role and form.instruction.multiplies):
             keys = [form.key(role) for role in form.types if role in form.instruction.axes]
             scales = f"scale_vec::{form.block_scales[0]}X" if form.block_scales else None
-            operand_sets.append(
-                frozenset(key._replace(qualifiers=scales) if key.role.startswith("SF") else key for key in keys)
-            )
+            scaled = (key._replace(qualifiers=scales) if key.role.startswith("SF") else key for key in keys)
+            operand_sets.append(frozenset(scaled))
     return tuple(dict.fromkeys(operand_sets))
 
 
@@ -338,19 +342,18 @@ def common_permutations(axis: str, members: Sequence[Result], differ: Differ) ->
     blocks: list[tuple[int, set[Pair]]] = []
     size = count = 1
     for result in members:
-        assert result.left is not None
-        assert result.right is not None
-        compared = result.difference or differ(result.left, result.right)
+        left, right = result.sides
+        compared = result.difference or differ(left, right)
         at = axes_of(result.key).index(axis)
         pairs = compared.pairs[at]
         count = max([count, *pairs])
         if scales := _scales(result.key) if axis == "k" else 0:
             blocks += [(scales, numbers) for numbers in pairs.values()]
             continue
-        size = max(size, (*result.left.dimensions, result.left.computations)[at])
+        size = max(size, (*left.dimensions, left.computations)[at])
         for computation, numbers in pairs.items():
-            free = windows.loose(result.left, numbers) if at == 1 else set()
-            loose.append((windows.together(result.left), free))
+            free = windows.loose(left, numbers) if at == 1 else set()
+            loose.append((windows.together(left), free))
             exact.setdefault(computation, set()).update(numbers - free)
     if size == 1 and blocks:  # scales alone
         size = max(scales for scales, _ in blocks)
@@ -378,9 +381,8 @@ def _relabelled(result: Result, orders: Mapping[str, Sequence[Permutation]]) -> 
         else:
             moved |= {f"{axis} of product {number}": permutation for number, permutation in enumerate(order, 1)}
     moved = {axis: permutation for axis, permutation in moved.items() if not is_identity(permutation)}
-    assert result.left is not None
     assert result.difference is not None
     columns, pairs = orders[axes_of(result.key)[1]][0], result.difference.pairs[1].get(1, set())
     wider = any(left[1] - left[0] != right[1] - right[0] for left, right in pairs)
-    narrower = keeps(columns, pairs, windows.together(result.left)) if wider else None
+    narrower = keeps(columns, pairs, windows.together(result.sides[0])) if wider else None
     return replace(result, verdict=Verdict.RELABELLED, permutations=moved, narrower=narrower, impossible=None)

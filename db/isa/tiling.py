@@ -48,11 +48,8 @@ class Tiling(NamedTuple):
                 if given:
                     raise LanemapError(f"{name} are of a tile: name it, as in m64n64k32", "tile")
             return None
-        shape, counts, axes = (
-            shape_name(str(tile)),
-            _WARPS.fullmatch(str(warps or "1x1").lower()),
-            str(order or "m").lower(),
-        )
+        shape, axes = shape_name(str(tile)), str(order or "m").lower()
+        counts = _WARPS.fullmatch(str(warps or "1x1").lower())
         if not _SHAPE.fullmatch(shape):
             raise LanemapError(f"{tile!r} is no tile: write it like m64n64k32", "tile")
         if not counts:

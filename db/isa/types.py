@@ -117,9 +117,8 @@ def known_type(word: str, others: Iterable[str] = ()) -> tuple[str, str | None]:
             raise LanemapError(instead.format(bare.partition(".")[0].upper()))
     close = [name for name in others if bare.startswith(name)]
     close += [name for name in get_close_matches(bare, (*TYPES, *others), 3) if name[0] == bare[0]]
-    problem, otherwise = (
-        ("neither a type nor a qualifier", "leave it out") if others else ("not a type", "write it like f16")
-    )
+    problem = "neither a type nor a qualifier" if others else "not a type"
+    otherwise = "leave it out" if others else "write it like f16"
     raise LanemapError(f"{word!r} is {problem}: {f'did you mean {close[0]}?' if close else otherwise}")
 
 
