@@ -102,20 +102,9 @@ __all__ = [
     *("AbsentError", "LanemapError", "NoRowsError", "UnavailableError"),
     *("Chaining", "Only", "Place", "Query", "Tiles", "Tiling", "Where", "Which"),
     *("Database", "Form", "Fragment", "Fragments", "Key", "Location", "Product", "Rows", "Source"),
-    *(
-        "Blame",
-        "Chain",
-        "Chains",
-        "Check",
-        "Decoded",
-        "Descriptor",
-        "Export",
-        "Fleet",
-        "InstructionDescriptor",
-        "Known",
-    ),
-    *("Metadata", "Picture", "Recipe", "Recipes", "Reduction", "Report", "Summary", "Survey", "Terms", "Through"),
-    *("Trace", "Written"),
+    *("Blame", "Chain", "Chains", "Check", "Decoded", "Descriptor", "Export", "Fleet", "InstructionDescriptor"),
+    *("Known", "Metadata", "Picture", "Recipe", "Recipes", "Reduction", "Report", "Summary", "Survey", "Terms"),
+    *("Through", "Trace", "Written"),
     *("forms", "measure", "open", "read_file", "trace", "write_capture", "write_kernels"),
     *("shipped_captures", "shipped_mappings", "shipped_names"),
 ]
@@ -556,8 +545,9 @@ class Database:
 
         expect_names(tiles, Tiles.__annotations__)
         transpose, relabel, count = bool(transpose), bool(relabel), 1 if count is None else count
+        moving = {"count": count != 1, "pitch": pitch is not None, "swizzle": swizzle is not None}
         if through is not None:
-            no = {"relabel": relabel, "major": major, "count": count != 1, "pitch": pitch, "swizzle": swizzle, **tiles}
+            no = {"relabel": relabel, "major": major, **moving, **tiles}
             if others := [name for name, given in no.items() if given]:
                 raise LanemapError(f"{others[0]} is not for a chain through shared memory: leave it out", others[0])
             start, goal = (_query(named or Query(), vendor=vendor) for named in (first, second))
@@ -575,10 +565,9 @@ class Database:
             number, width, mode = whole("count", count) or 0, whole("pitch", pitch), word("swizzle", swizzle)
             with self.reader.snapshot():
                 return recipes(self.reader, moved[0], replace(moved[1], **tiles), majors, number, width, mode)
-        for name, given in (("count", count != 1), ("pitch", pitch is not None), ("swizzle", swizzle is not None)):
-            if given:
-                words = f"{name} is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
-                raise LanemapError(words, name)
+        if name := next((name for name, given in moving.items() if given), None):
+            words = f"{name} is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
+            raise LanemapError(words, name)
         if any(tiles.values()):
             if alone:
                 raise LanemapError("of a tile name both operands, as in m16n8k16 f32 D m16n8k16 f16 A", "tile")
@@ -798,7 +787,7 @@ class Database:
 
         form = str(format)
         if form not in NOTATIONS:
-            from .db.store.export import table_format, write
+            from .db.store.export import WRITERS, layout_table, table_format, write_dataset
 
             form = table_format(output, format)
         requests = one_or_several(query) or [Query()]
@@ -811,8 +800,10 @@ class Database:
                 exported = export(every, form, __version__)
                 exported.write(file)
                 return exported
-            folder = Path(output) if form == "dataset" and isinstance(output, str | PathLike) else None
-            write(self.reader, selected, folder or file, form, __version__)
+            if form == "dataset" and isinstance(output, str | PathLike):
+                write_dataset(self.reader, selected, Path(output), __version__)
+            else:
+                WRITERS[form](layout_table(self.reader, selected, __version__), file)
             return Export("", [])
 
     def trace(
@@ -934,9 +925,8 @@ class Database:
         """
         from .db.flow.metadata import from_words, operands
 
-        return from_words(
-            [*map(bit_word, one_or_several(words))], *operands(self.reader, _sparse(operand, selector, source))
-        )
+        given = [*map(bit_word, one_or_several(words))]
+        return from_words(given, *operands(self.reader, _sparse(operand, selector, source)))
 
     def encode(
         self,
@@ -1048,9 +1038,8 @@ class Database:
         """Refuse sources of a mapping whose names are those of sources from elsewhere."""
         import json
 
-        known = {
-            name: json.loads(said or "{}") for name, said in self.select("SELECT name, provenance FROM source").rows
-        }
+        rows = self.select("SELECT name, provenance FROM source").rows
+        known = {name: json.loads(said or "{}") for name, said in rows}
         for source in sources:
             mapping, its = source.provenance["mapping"], known.get(source.name, source.provenance)
             # Older versions did not note which mapping it was.

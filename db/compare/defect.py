@@ -323,15 +323,14 @@ def defects(
         LanemapError: no operand matches.
     """
     known_defects = evidence or examined()
+    own = [finding for source in reported for finding in failures(source)]
     keys = [fragment.key for source in reported for fragment in source.fragments]
-    keys += [finding.key for source in reported for finding in failures(source) if finding.key]
+    keys += [finding.key for finding in own if finding.key]
     if query and not any(map(query.matches, keys)):
         words = " ".join(map(str, query.asked.values()))
         names = ", ".join(source.name for source in reported)
         raise LanemapError(f"{names}: no operand matches {words}", "fragment")
-    wrong = [
-        operand for source in reported for operand in _wrong(source, sources, [*findings, *failures(source)], shipped)
-    ]
+    wrong = [one for source in reported for one in _wrong(source, sources, [*findings, *own], shipped)]
 
     def cause(operand: WrongOperand) -> tuple[object, ...]:
         library, version, claim_set = operand.library

@@ -31,8 +31,7 @@ WARPGROUP = 128
 
 #: What the axes of Tensor Memory (9.7.18.1) and of vectors of threads (9.7.10.30) are called, with a shape that has
 #: them: those of matrices are called by their letters.
-_NAMED = {axis: (name, "16x256b") for axis, name in (("l", "memory lane"), ("c", "column"))}
-_NAMED |= {axis: (name, "2:4") for axis, name in (("t", "thread"), ("e", "element"))}
+_NAMED = {"l": ("memory lane", "16x256b"), "c": ("column", "16x256b"), "t": ("thread", "2:4"), "e": ("element", "2:4")}
 
 #: Lanes and bits of each, and whether there are two of it (9.7.18.8.3).
 _TENSOR_MEMORY = re.compile(r"(16|32)x(32|64|128|256)b(x2)?")

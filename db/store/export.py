@@ -259,15 +259,3 @@ def table_format(output: str | PathLike[str] | IO[bytes] | None, form: str | Non
         problem = f"no format {form!r}" if form else f"cannot tell the format of {str(path or 'a stream')!r}"
         raise LanemapError(f"{problem}: choose from {', '.join(WRITERS)}", "format")
     return form
-
-
-def write(reader: Reader, fragments: Sequence[Fragment], output: Path | IO[bytes], form: str, version: str) -> None:
-    """Write the rows of fragments to a stream, or to the folder of a dataset.
-
-    Raises:
-        LanemapError: it cannot be written.
-    """
-    if isinstance(output, Path):
-        write_dataset(reader, fragments, output, version)
-    else:
-        WRITERS[form](layout_table(reader, fragments, version), output)
