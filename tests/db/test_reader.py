@@ -112,6 +112,15 @@ def test_a_cell_is_found_through_the_index(place):
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT COUNT(*) FROM c"
 
 
+def test_a_connection_that_answered_a_query_is_used_again_after_a_refusal(place):
+    with closing(connect(locate(place))) as reader:
+        with suppress(lanemap.LanemapError), reader.snapshot():
+            kept = reader._own.connection
+            reader.sql("SELECT 1")
+            raise lanemap.LanemapError("something else")
+        assert reader._idle == [kept]
+
+
 def test_a_query_that_takes_too_long_ends(place):
     running = threading.active_count()
     with lanemap.open(place) as database:
