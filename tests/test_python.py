@@ -115,7 +115,7 @@ def test_a_fragment_in_hand_is_moved_and_reduced_as_by_its_name(database):
         ({"role": None}, "say which role of m16n8k16 f16: A, B, C, D"),
         (
             {"shape": "m16n8k32", "type": "e4m3", "role": "SFA", "qualifiers": "scale_vec::1X.byte_id::1.thread_id::7"},
-            "no role SFA in m16n8k32",
+            "they go from byte_id::0 to 3 and from thread_id::0 to 3",
         ),
         ({"shape": "m16n16k16", "source": "ptx-isa-9.4"}, "no shape m16n16k16 in ptx-isa-9.4: ask the source h200"),
         ({"shape": ""}, "no shape '': choose from m"),
