@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import islice
@@ -92,8 +93,8 @@ def refused(parts: tuple[str, ...], count: int) -> str:
         return f"{opcode} is not known: it is of {', '.join(dict.fromkeys(each for row in rows for each in row.types))}"
     counts = [(row.least + more, row.most + more) for row in of_type if (more := row.more(words)) is not None]
     if not counts:
-        others = " or ".join(dict.fromkeys(row.words or "nothing" for row in of_type))
-        return f"{opcode} is not known: of {type_} it has the words {others}"
+        nearest = max((row.words for row in of_type), key=lambda row: len({*words} & {*re.findall(r"[\w:]+", row)}))
+        return f"{opcode} is not known: its words for {type_} are {nearest.replace('+', '') or 'none'}"
     if not any(least <= count <= most for least, most in counts):
         return f"{opcode} is not known with {count} operands"
     return ""

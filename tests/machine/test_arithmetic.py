@@ -559,3 +559,17 @@ def test_a_generic_address_is_in_the_window_of_its_state_space(space):
     text = f""".visible .entry one(.param .u64 d) {{ .reg .b64 %o, %a; .reg .b32 %v; .reg .pred %p;
     .shared .b8 tile[64]; .local .b8 own[64]; ld.param.u64 %o, [d]; {makes[space]} {" ".join(asks)} ret; }}"""
     assert run(text, ["d=u32[3]"], block=1).outputs["d"].tolist() == [int(each == space) for each in makes]
+
+
+def test_numbers_are_kept_in_the_range_of_their_type():
+    a, b = np.array([2**32 - 1, 5, 2**31], "u4"), np.array([1, 7, 2**31 - 1], "u4")
+    assert computed("add.sat.u32 %d, %a, %b;", "u32", {"a": a, "b": b}).tolist() == [2**32 - 1, 12, 2**32 - 1]
+    assert computed("add.sat.s32 %d, %a, %b;", "s32", {"a": a, "b": b}).tolist() == [0, 12, -1]
+    pairs = computed("add.sat.s16x2 %d, %a, %b;", "u32", {"a": a * 0 + 0x7FFF8000, "b": a * 0 + 0x0001FFFF})
+    assert pairs.tolist() == [0x7FFF8000] * 3
+
+
+def test_a_bit_is_found_from_a_base():
+    mask, base, by = np.array([0b1010] * 6, "u4"), np.array([1, 0, 0, 3, 3, 0], "u4"), np.array([0, 0, 2, -1, -2, 3])
+    found = computed("fns.b32 %d, %a, %b, %c;", "u32", {"a": mask, "b": base, "c": by.astype("u4")})
+    assert found.view("i4").tolist() == [1, -1, 3, 3, 1, -1]

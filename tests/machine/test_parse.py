@@ -74,6 +74,15 @@ def test_ptxas_reads_them(tmp_path, changes):
     assert done.returncode == 0, done.stderr
 
 
+def test_special_registers_are_vectors():
+    changes = """mov.v4.u32 %v, %ctaid; add.u32 %s, %v.x, %v.y; add.u32 %s, %s, %v.z; setp.ne.u32 %p, %s, 0; @%p exit;
+    mov.v4.u32 %v, %nctaid; st.global.v4.b32 [%out], %v;"""
+    text = KERNEL.replace("CHANGES", changes).replace(".reg .v4", ".reg .pred %p; .reg .v4")
+    found = run(text, {"in": "u32[128]", "out": "u32[128]=0"}, grid=(2, 3, 4))
+    assert found.ok, found
+    assert found.outputs["out"].reshape(-1, 4).tolist() == [[2, 3, 4, 0]] * 32
+
+
 @pytest.mark.parametrize(
     "line",
     [
