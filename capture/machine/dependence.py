@@ -23,7 +23,7 @@ def followed(machine: Machine, instruction: Statement, function: Function, step:
     """A step that computes its first operand of the others, and says which bytes of it nobody wrote."""
     target, *operands = instruction.operands
     results, sources = ([*machine.named(each, function), machine.carry] for each in ((target,), operands))
-    constants = [operand.number for operand in operands if isinstance(operand, Number)]
+    constants = [Register.constant(64, each.number, 1) for each in operands if isinstance(each, Number)]
 
     def run(group: ActiveThreads) -> None:
         holes = {source: hole for source in sources if (hole := _unset(source, group)) is not None}
@@ -31,9 +31,8 @@ def followed(machine: Machine, instruction: Statement, function: Function, step:
             step(group)
             return
         before = {each: (each.bits, each.origin) for each in (*results, *sources)}
-        given = [Register.constant(64, number, 1).bits for number in constants] + [each.bits for each in sources]
-        tried = []
-        for values in _tries([hole.shape for hole in holes.values()], [_bytes(bits) for bits in given]):
+        given, tried = [_bytes(each.bits) for each in (*constants, *sources)], []
+        for values in _tries([hole.shape for hole in holes.values()], given):
             for source in sources:
                 source.origin = None
             for (source, hole), value in zip(holes.items(), values, strict=True):
@@ -49,7 +48,7 @@ def followed(machine: Machine, instruction: Statement, function: Function, step:
         for source in holes.keys() - {*results}:
             source.origin = before[source][1]
         for result, found in zip(results, zip(*tried, strict=True), strict=True):
-            changes = np.any([_bytes(bits ^ result.bits) for bits in found], axis=0) & group.mask[:, None]
+            changes = np.any([_bytes(bits ^ result.bits) for bits in found], axis=0)
             if changes.any():
                 result.origin = np.where(changes, UNSET, result.origins)
 

@@ -106,16 +106,14 @@ def _reduce(machine: Machine, instruction: Statement, function: Function) -> Ste
     def step(group: ActiveThreads) -> None:
         numbers = np.abs(value.numbers(type_)) if "abs" in words else value.numbers(type_)
         found = np.zeros(machine.threads, numbers.dtype)
-        ids = None if value.ids is None else np.zeros(machine.threads, np.int32)
+        ids, made = value.ids, np.zeros(machine.threads, np.int32)
         for warp in group.warps:
             at = np.flatnonzero(group.mask[warp * WARP : (warp + 1) * WARP]) + warp * WARP
             found[at] = reduce.reduce(numbers[at])
-            if ids is not None and value.ids is not None:
-                one = value.ids[at[:1]]
-                for each in at[1:]:
-                    one = machine.tape.join("add" if operation == "add" else "mix", [one, value.ids[each : each + 1]])
-                ids[at] = one
-        result.put_numbers(type_, found, ids, group)
+            kind = "add" if operation == "add" else "mix"
+            if ids is not None and (one := machine.tape.join(kind, [*ids[at, None]])) is not None:
+                made[at] = one
+        result.put_numbers(type_, found, None if ids is None else made, group)
 
     return step
 

@@ -49,6 +49,7 @@ def left(line, given=GIVEN, **how):
         ("red.global.add.u32 [%to], %never;", 64, 0),
         ("st.global.u32 [%to], %a; @!%p st.global.u16 [%to+2], %twin;", 59, 5),
         ("xor.b32 %a, %a, %never; st.global.u32 [%to], %a;", 64, 0),
+        ("@%p add.u32 %never, %never, 1; st.global.u32 [%to], %never;", 64, 0),
         (f"{UNSET} selp.u32 %a, %a, 7, %q; {KEEP}", 63, 0),
         (f"{UNSET} not.pred %q, %q; selp.u32 %a, 6, 7, %q; {KEEP}", 64, 0),
         (f"{UNSET} xor.pred %q, %q, %p; vote.sync.ballot.b32 %a, %q, -1; {KEEP}", 64, 0),
