@@ -144,7 +144,7 @@ def test_a_version_in_which_no_number_moved_says_none():
 def test_versions_compare_as_numbers(version, read):
     folder = version / "ingest" / "catalogue"
     shutil.copytree(folder / "ptx-isa-9.9", folder / "ptx-isa-9.10")
-    documents = [name for name in catalogue.names() if name.startswith("ptx-isa")]
+    documents = [name for name in ingest.names() if name.startswith("ptx-isa")]
     assert documents[::2] == ["ptx-isa-9.10", "ptx-isa-9.9", *(f"ptx-isa-{name}" for name in reversed(NUMBERED))]
 
 
