@@ -19,8 +19,11 @@ def moved(mode, address, base=0):
     return address // 128 * 128 + row.index(str(address // 16 % 8)) * 16 + address % 16
 
 
-def memory(mode, major, bits, mn, k):
-    """The bit at which each element lies, and the size: atoms are written one after the other, line by line."""
+def memory(mode, major, bits, mn, k, narrow=0):
+    """The bit at which each element lies, and the size: atoms are written one after the other, line by line.
+
+    Elements that are narrow begin their 16 bytes one after the other, and leave the rest.
+    """
     found, address, unit = {}, 0, 128 // bits
     along = SPANS[mode] * 8 // bits
     atom_mn, atom_k = (8, along) if major == "K" else (along, 8)
@@ -32,7 +35,7 @@ def memory(mode, major, bits, mn, k):
                         mn_step, k_step = (line, step + at) if major == "K" else (step + at, line)
                         cell = (first_mn + mn_step, first_k + k_step)
                         if cell[0] < mn and cell[1] < k:
-                            found[cell] = moved(mode, address) * 8 + at * bits
+                            found[cell] = moved(mode, address) * 8 + at * (narrow or bits)
                     address += 16
     return found, address
 

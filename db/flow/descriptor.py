@@ -16,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import LanemapError
-from ..isa.instructions import INSTRUCTIONS, Key, dimensions, element_bits, instruction, tile
+from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction, tile
 from ..isa.names import Query
 from ..isa.shared import LARGEST, LINES, LONGEST, MODES, Fields, Tile, descriptor, wrong_bits
 from ..isa.spelling import candidates
+from ..isa.types import TYPES
 from ..layout.algebra import Array
 from ..layout.shared import places, read, strides
 from ..rows import Rows, Told
@@ -37,6 +38,9 @@ _NAMES = {
 
 #: The bytes of a row of the pattern, which the base offset counts.
 _LINE = 128
+
+#: What tensor maps call elements narrower than 8 bits, by the bits that they take on average and their own (5.5.1.1.1).
+_PACKED = {(4, 4): "16U4_ALIGN8B", (8, 4): "16U4_ALIGN16B", (8, 6): "16U6_ALIGN16B"}
 
 _EXTENTS = re.compile(r"([mnk])(\d{1,5})([mnk])(\d{1,5})")
 
@@ -138,7 +142,8 @@ class Descriptor(Told):
         yield f"stride dimension byte offset: {fields.stride} bytes"
         yield f"descriptor without address: 0x{self.word:016x}"
         copies = f", {self.copies} copies {of.size // self.copies} bytes apart" if self.copies > 1 else ""
-        yield f"tensor map: box {box}, element strides 1, {self.tensor_map.swizzle}{copies}"
+        packed = f"CU_TENSOR_MAP_DATA_TYPE_{_PACKED[of.bits, of.step]}, " if (of.bits, of.step) in _PACKED else ""
+        yield f"tensor map: {packed}box {box}, element strides 1, {self.tensor_map.swizzle}{copies}"
         yield ""
         yield f"constexpr uint64_t {self.key.role.lower()}_tile = 0x{self.word:016x};"
         yield f"uint64_t descriptor = {self.key.role.lower()}_tile | ((address & 0x3FFFF) >> 4);  // + encoded advance"
@@ -282,10 +287,10 @@ def decode(word: int, query: Query, extents: str | None = None) -> Decoded:
     begin = given.start - within
     starts = {byte % of.alignment: (mn, k) for mn, k, byte, _ in reversed(right.steps.rows)}
     first = max(start for start in starts if start <= within)
-    cells = np.full((of.size * 8 // of.bits, 2), -1)
-    held = places(of) // of.bits
+    cells = np.full((of.size * 8 // of.step, 2), -1)
+    held = places(of) // of.step
     cells[held] = np.moveaxis(np.indices(held.shape), 0, -1)
-    at = read(product._replace(mode=given.mode), given) // of.bits - begin * 8 // of.bits
+    at = read(product._replace(mode=given.mode), given) // of.step - begin * 8 // of.step
     inside = (at >= 0) & (at < len(cells))
     reads = np.where(inside[..., None], cells[np.where(inside, at, 0)], -1)
 
@@ -355,4 +360,4 @@ def memory_key(query: Query) -> Key:
 
 
 def _patterns(key: Key) -> list[str]:
-    return instruction(key.instruction).patterns(element_bits(*key[:3]))
+    return instruction(key.instruction).patterns(TYPES[key.type].bits)

@@ -499,7 +499,8 @@ def tile(key: Key) -> Tile | None:
         return None
     rows, cols = dimensions(key.shape, key.role, key.instruction)
     mn, k = (cols, rows) if key.role == "B" else (rows, cols // (2 if instruction(key.instruction).sparse else 1))
-    return Tile(*named, element_bits(key.instruction, key.shape, key.type), mn, k)
+    bits, own = element_bits(*key[:3]), TYPES[key.type].bits
+    return Tile(*named, bits, mn, k, own if own < bits else 0)
 
 
 def box(key: Key) -> BoundingBox | None:
@@ -556,7 +557,8 @@ def _in_columns(key: Key) -> Operand:
 def operand(key: Key) -> Operand:
     """The operand that a key names, with the registers that it takes; those in shared memory are words."""
     if of := tile(key) or box(key):
-        return Operand(key.role, key.type, of.size * 8 // WORD, WORD // of.bits, 1, WORD)
+        step = of.step if isinstance(of, Tile) else of.bits
+        return Operand(key.role, key.type, of.size * 8 // WORD, WORD // step, 1, WORD)
     if in_tensor_memory(key):
         return _in_columns(key)
     name, shape, type_, role, _, _, qualifiers = key

@@ -44,13 +44,23 @@ _QUALIFIERS = re.compile(r"(none|32b|64b|128b)\.(k|mn)", re.IGNORECASE)
 
 
 class Tile(NamedTuple):
-    """A matrix in shared memory of ``mn`` rows of A or columns of B and a depth of ``k``, both in elements."""
+    """A matrix in shared memory of ``mn`` rows of A or columns of B and a depth of ``k``, both in elements.
+
+    Where elements are ``narrow``, 16 of so many bits begin each unit of 16 bytes, and the rest of it is padding
+    (5.5.1.1.1, 9.7.18.10.4.4): they take ``bits`` on average.
+    """
 
     mode: str
     major: str
     bits: int
     mn: int
     k: int
+    narrow: int = 0
+
+    @property
+    def step(self) -> int:
+        """Bits from an element to the next one in a unit of 16 bytes."""
+        return self.narrow or self.bits
 
     @property
     def span(self) -> int:

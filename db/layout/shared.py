@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import LanemapError
-from ..isa.instructions import WORD, Key, box, instruction, sparsity, tile
+from ..isa.instructions import WORD, Key, box, instruction, operand, sparsity, tile
 from ..isa.shared import LINES, BoundingBox, Fields, Tile
 from .algebra import Array, Sum, parse_strided
 from .digits import Digit
 from .fragment import elements
+
+#: The bits of a unit, which swizzles keep, and which the document calls normalized elements.
+UNIT = 128
 
 
 class Swizzle(NamedTuple):
@@ -84,14 +87,16 @@ def strides(of: Tile | BoundingBox, offsets: tuple[int, int] | None = None) -> S
         leading, stride = offsets
         along_mn, along_k = (leading, stride) if (of.major == "MN" and of.mode != "none") else (stride, leading)
     line = of.span * 8 // of.bits
-    across, along = Digit(1, LINES, of.span * 8), Digit(1, line, of.bits)
+    unit = UNIT // of.bits
+    across = (Digit(1, LINES, of.span * 8),)
+    along = (Digit(1, unit, of.step), Digit(unit, line // unit, UNIT)) if of.narrow else (Digit(1, line, of.bits),)
     atoms_mn, atoms_k = of.atoms
     mn, k = (across, along) if of.major == "K" else (along, across)
     return Sum(
         0,
         (
-            (mn, Digit(of.atom[0], atoms_mn, along_mn * 8)),
-            (k, Digit(of.atom[1], atoms_k, along_k * 8)),
+            (*mn, Digit(of.atom[0], atoms_mn, along_mn * 8)),
+            (*k, Digit(of.atom[1], atoms_k, along_k * 8)),
         ),
     )
 
@@ -129,13 +134,14 @@ def stated(text: str, of: Tile) -> Array:
     """
     if not (parts := _STATED.fullmatch(text)):
         raise LanemapError(f"{text!r} is no canonical layout: write Swizzle<3,4,3> o ((8,m),(T,2k)):((8T,SBO),(1,T))")
-    units = of.k * of.bits // 128 // 2 if of.major == "K" else of.atoms[1]
+    units = of.k * of.bits // UNIT // 2 if of.major == "K" else of.atoms[1]
     leading, stride = (offset * 8 // of.bits for offset in of.offsets)
-    numbers = {"T": 128 // of.bits, "m": of.atoms[0], "k": units, "LBO": leading, "SBO": stride}
+    numbers = {"T": UNIT // of.bits, "m": of.atoms[0], "k": units, "LBO": leading, "SBO": stride}
     spelt = re.sub(r"(\d*)(LBO|SBO|T|m|k)", lambda term: str(int(term[1] or 1) * numbers[term[2]]), parts[4])
     layout = parse_strided(spelt)
     extents = layout.lengths if spelt == parts[4] else (of.mn, of.k)
-    bits = layout(*np.indices(extents, sparse=True)) * of.bits
+    unit, within = np.divmod(layout(*np.indices(extents, sparse=True)), UNIT // of.bits)
+    bits: Array = unit * UNIT + within * of.step
     count, first, shift = map(int, parts.groups()[:3])
     return Swizzle(count, first, shift)(bits >> 3) << 3 | bits & 7
 
@@ -167,5 +173,6 @@ def shared(key: Key, bits: Array) -> Array:
     else:
         first, last = sparsity(*key[:3]).window(k) if instruction(key.instruction).sparse else (k, k)
         columns = {"row": mn, "col": first, "col_last": last}
-    columns |= {"lane": 0 * bits, "reg": bits // WORD, "slot": bits % WORD // of.bits}
+    step = WORD // operand(key).slots
+    columns |= {"lane": 0 * bits, "reg": bits // WORD, "slot": bits % WORD // step}
     return elements({name: values.ravel() for name, values in columns.items()})

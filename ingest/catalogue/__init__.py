@@ -355,7 +355,7 @@ def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
     of = tile(key)
     assert of is not None
     bits = stated(layout, of)
-    apart = np.bincount(bits.ravel() // of.bits).max() == 1
+    apart = np.bincount(bits.ravel() // of.step).max() == 1
     return packed(shared(key, bits).tobytes()) if apart else None
 
 

@@ -309,3 +309,18 @@ def test_both_instructions_read_a_tile_alike_by_words_that_differ_in_a_constant(
 )
 def test_the_leading_offset_is_given_where_it_is_read(operand, leading):
     assert f"leading dimension byte offset: {leading}\n" in str(lanemap.Database.descriptor(operand))
+
+
+@pytest.mark.parametrize(("narrow", "name"), [("e2m1", "16U4_ALIGN16B"), ("e3m2", "16U6_ALIGN16B")])
+def test_narrow_elements_are_read_with_their_padding_as_bytes_are(narrow, name):
+    operand, tile = "tcgen05.mma m128n8k32 {} A 128B.K", "m128k256"
+    right = lanemap.Database.descriptor(operand.format(narrow), tile)
+    assert right.word == lanemap.Database.descriptor(operand.format("e4m3"), tile).word
+    assert f"tensor map: CU_TENSOR_MAP_DATA_TYPE_{name}, box 128 (k)" in str(right)
+    for word in (right.word, right.word + 2, right.word + (1 << 33), right.word ^ 6 << 61):
+        read, bytes_read = (
+            lanemap.Database.descriptor(operand.format(of), tile, decode=word) for of in (narrow, "e4m3")
+        )
+        assert (read.verdict, read.reads.tolist()) == (bytes_read.verdict, bytes_read.reads.tolist())
+    with pytest.raises(lanemap.LanemapError, match=f"{narrow} is K-major only"):
+        lanemap.Database.descriptor(f"tcgen05.mma m128n8k32 {narrow} B 128B.MN")

@@ -27,13 +27,13 @@ BITS = {"tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bits", [1, 4, 8, 16, 32])
+@pytest.mark.parametrize(("bits", "narrow"), [*((bits, 0) for bits in (1, 4, 8, 16, 32)), (8, 4), (8, 6)])
 @pytest.mark.parametrize("mode", list(SPANS))
 @pytest.mark.parametrize("major", ["K", "MN"])
 @examples(80)
 @given(mn=st.integers(1, 20 if LONG else 10), k=st.integers(1, 5 if LONG else 3))
-def test_a_tile_lies_where_a_model_of_memory_puts_it(bits, mode, major, mn, k):
-    of = Tile(mode, major, bits, mn * 8, k * 128 // bits)
+def test_a_tile_lies_where_a_model_of_memory_puts_it(bits, narrow, mode, major, mn, k):
+    of = Tile(mode, major, bits, mn * 8, k * 128 // bits, narrow)
     found, size = memory(*of)
     assert (of.size, places(of).tolist()) == (
         size,
@@ -63,14 +63,17 @@ def test_each_documented_operand_is_what_the_model_holds():
         sparse = fragment.instruction.endswith(".sp")
         mode, major = fragment.qualifiers.split(".")
         bits = BITS.get(fragment.type, 16)
+        narrow = 0
+        if fragment.type == "e2m1":  # packed in the products of 4-bit kinds, which are 64 deep
+            bits, narrow = {64: (4, 4), 32: (8, 4)}[k]
         extent = (m, k // 2 if sparse else k) if fragment.role == "A" else (n, k)
-        found, size = memory(mode, major, bits, *extent)
+        found, size = memory(mode, major, bits, *extent, narrow)
         assert fragment.registers * 4 == size
         assert check(fragment) == []
         held = {}
         for lane, reg, slot, row, col, last, computation in fragment.tuples():
             assert (lane, computation) == (0, 1)
-            held[reg * 32 + slot * bits] = (row, col, last)
+            held[reg * 32 + slot * (narrow or bits)] = (row, col, last)
         for (outer, inner), bit in found.items():
             row, col, last = held.pop(bit)
             if fragment.role == "B":

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...isa.instructions import AXES, WARP, dimensions, instruction
+from ...isa.instructions import AXES, WARP, WORD, dimensions, instruction
 from ...isa.shared import BoundingBox, Tile
 from ...isa.tiling import Tiling, grid
 from ...isa.types import TYPES
@@ -227,9 +227,10 @@ def cute(fragment: Fragment, name: str) -> str:
 def _in_memory(fragment: Fragment, of: Tile | BoundingBox, name: str) -> str:
     if not np.array_equal(shared(fragment.key, places(of)), fragment.table):
         raise RefusedError(f"{fragment}: its elements do not lie as its mode says")
-    modes = [[digit._replace(weight=digit.weight // of.bits) for digit in axis] for axis in strides(of).axes]
+    step = WORD // fragment.slots
+    modes = [[digit._replace(weight=digit.weight // step) for digit in axis] for axis in strides(of).axes]
     moved = swizzle(of.mode)
-    moved = moved._replace(first=(8 << moved.first).bit_length() - of.bits.bit_length())  # counted in elements
+    moved = moved._replace(first=(8 << moved.first).bit_length() - step.bit_length())  # counted in elements
     return f"{_alias(f'{name}_linear', modes)}using {name} = ComposedLayout<{moved}, _0, {name}_linear>;\n"
 
 

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import LanemapError
+from ...isa.instructions import WORD
 from ...isa.shared import Tile
 from ...layout.algebra import Array, NotASumError, Sum, as_sum
 from ...layout.fragment import CELL, Fragment
-from ...layout.shared import places
+from ...layout.shared import UNIT, places
 
 #: How many fragments are cached as arrays, since one is often written in several notations. Never change the arrays.
 _FEW = 4
@@ -101,11 +102,15 @@ class Table:
             extents = [count * atom for count, atom in zip(of.atoms, of.atom, strict=True)]
         else:
             extents = [of.mn, of.span * 8 // of.bits]
-        number = places(of._replace(mn=extents[0], k=extents[1])).ravel() // of.bits
-        order = np.argsort(number)
-        if not np.array_equal(number[order], np.arange(size)):
+        number = places(of._replace(mn=extents[0], k=extents[1])).ravel() * self.fragment.slots // WORD
+        slots, order = np.arange(size), np.argsort(number)
+        padding = slots & (UNIT // of.bits if isinstance(of, Tile) and of.narrow else 0)
+        slots -= padding  # which is written like the elements before it, but beyond the last of a line
+        place = np.searchsorted(number[order], slots)
+        if not np.array_equal(number[order][np.minimum(place, len(order) - 1)], slots):
             return {}
-        mn, k = np.unravel_index(order, extents)
+        mn, k = np.unravel_index(order[place], extents)
+        k = np.where(padding, k + extents[1], k)
         row, col = (k, mn) if self.fragment.role == "B" else (mn, k)
         whole = {"row": row[None], "col": col[None], "col_last": col[None], "computation": np.zeros_like(row[None])}
         held = np.ix_(self.lanes, self.elements)
