@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...db.layout.algebra import Array
-from .launch import Maker, Step, Unknown
+from .launch import Maker, Step
 from .ptx import Both, Function, Number, Statement, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, joined, merged, shifted, to_bits
@@ -40,8 +40,7 @@ def _logic(machine: Machine, instruction: Statement, function: Function) -> Step
         found_set, target = machine.register(target.second, "pred", function), target.first
     if name == "lop3":
         number = operands.pop()
-        if not isinstance(number, Number) or len(operands) != 3:
-            raise Unknown("lop3 takes three operands and a table")
+        assert isinstance(number, Number)
         table = number.number
     result = machine.register(target, type_, function)
     sources = machine.registers_of(operands, type_, function)

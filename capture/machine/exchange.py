@@ -8,7 +8,7 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from .launch import Maker, Step, Unknown
+from .launch import Maker, Step
 from .ptx import Both, Function, Statement
 from .schedule import Machine
 from .values import ActiveThreads
@@ -16,15 +16,13 @@ from .values import ActiveThreads
 
 def _shuffle(machine: Machine, instruction: Statement, function: Function) -> Step:
     """shfl.sync (9.7.10.6)."""
-    kind = instruction.parts[2]
+    kind = next(part for part in instruction.parts if part in ("up", "down", "bfly", "idx"))
     target, source, *rest = instruction.operands
     first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
     result, value = (machine.register(operand, "b32", function) for operand in (first, source))
     valid = machine.register(second, "pred", function) if second else None
     by, clamp = (machine.register(operand, "b32", function) for operand in rest[:2])
     lane = np.arange(machine.threads) % WARP
-    if instruction.parts[1] != "sync" or kind not in ("up", "down", "bfly", "idx"):
-        raise Unknown(f"{instruction.opcode} is not known")
 
     def step(group: ActiveThreads) -> None:
         amount, limit = (by.bits & 31).astype("i8"), (clamp.bits & 31).astype("i8")
@@ -53,7 +51,7 @@ def _ballot(group: ActiveThreads, true: Array) -> Array:
 
 def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
     """vote.sync, of the threads that execute it together."""
-    kind = instruction.parts[2]
+    kind = next(part for part in instruction.parts if part in ("ballot", "any", "all", "uni"))
     target, source = instruction.operands[:2]
     result = machine.register(target, "b32" if kind == "ballot" else "pred", function)
     value, negated = machine.predicate(source, function)
@@ -78,7 +76,7 @@ def _match(machine: Machine, instruction: Statement, function: Function) -> Step
     first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
     result, value = machine.register(first, "b32", function), machine.register(source, instruction.type, function)
     agreed = machine.register(second, "pred", function) if second else None
-    every = instruction.parts[1] == "all"
+    every = "all" in instruction.parts
 
     def step(group: ActiveThreads) -> None:
         lanes, mask = value.bits.reshape(-1, WARP), group.mask.reshape(-1, WARP)
@@ -96,12 +94,19 @@ def _match(machine: Machine, instruction: Statement, function: Function) -> Step
 
 def _reduce(machine: Machine, instruction: Statement, function: Function) -> Step:
     """redux.sync, of the threads that execute it together."""
-    operation, type_ = instruction.parts[2], instruction.type
+    type_ = instruction.type
     result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
     words = {*instruction.parts}
     ends = (np.minimum, np.maximum) if "NaN" in words or type_ != "f32" else (np.fmin, np.fmax)
-    reducer = {"add": np.add, "min": ends[0], "max": ends[1], "and": np.bitwise_and, "or": np.bitwise_or}
-    reduce = (reducer | {"xor": np.bitwise_xor})[operation]
+    reducer: Mapping[str, np.ufunc] = {
+        "add": np.add,
+        "min": ends[0],
+        "max": ends[1],
+        "and": np.bitwise_and,
+        "or": np.bitwise_or,
+        "xor": np.bitwise_xor,
+    }
+    operation = next(part for part in instruction.parts if part in reducer)
 
     def step(group: ActiveThreads) -> None:
         numbers = np.abs(value.numbers(type_)) if "abs" in words else value.numbers(type_)
@@ -109,7 +114,7 @@ def _reduce(machine: Machine, instruction: Statement, function: Function) -> Ste
         ids, made = value.ids, np.zeros(machine.threads, np.int32)
         for warp in group.warps:
             at = np.flatnonzero(group.mask[warp * WARP : (warp + 1) * WARP]) + warp * WARP
-            found[at] = reduce.reduce(numbers[at])
+            found[at] = reducer[operation].reduce(numbers[at])
             kind = "add" if operation == "add" else "mix"
             if ids is not None and (one := machine.tape.join(kind, [*ids[at, None]])) is not None:
                 made[at] = one

@@ -573,3 +573,15 @@ def test_a_bit_is_found_from_a_base():
     mask, base, by = np.array([0b1010] * 6, "u4"), np.array([1, 0, 0, 3, 3, 0], "u4"), np.array([0, 0, 2, -1, -2, 3])
     found = computed("fns.b32 %d, %a, %b, %c;", "u32", {"a": mask, "b": base, "c": by.astype("u4")})
     assert found.view("i4").tolist() == [1, -1, 3, 3, 1, -1]
+
+
+def test_words_of_what_lanes_tell_each_other_stand_in_any_order():
+    given = {"a": np.arange(32, dtype="u4")}
+    for line, expected in (
+        ("match.sync.all.b32 %d, %a, -1;", np.zeros(32)),
+        ("match.any.sync.b32 %d, %a, -1;", 1 << np.arange(32)),
+        ("shfl.bfly.sync.b32 %d, %a, 1, 31, -1;", np.arange(32) ^ 1),
+        ("redux.max.sync.u32 %d, %a, -1;", np.full(32, 31)),
+        ("setp.eq.u32 %p, %a, 3; vote.any.sync.pred %q, %p, -1; selp.u32 %d, 1, 0, %q;", np.ones(32)),
+    ):
+        assert np.array_equal(computed(line, "u32", given), expected), line
