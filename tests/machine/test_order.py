@@ -42,6 +42,16 @@ def test_a_meeting_orders_what_was_before_it_and_nothing_after():
     assert order.reads(SECOND) is not None
 
 
+def test_strong_reads_hide_no_other():
+    order = Block()
+    for lane, strong in ((1, GRID), (0, WEAK), (1, GRID)):
+        order.order.begin(1)
+        order.order.reads(order.order.shared, np.arange(4)[None], np.array([lane]), Manner(strong=strong))
+    order.order.begin(2)
+    changed = np.ones((1, 4), bool)
+    assert order.order.writes(order.order.shared, np.arange(4)[None], SECOND, changed, ~changed, Manner(strong=GRID))
+
+
 def test_a_copy_is_there_for_others_after_its_wait_and_a_meeting():
     order = Block()
     order.writes(FIRST, COPIES)
