@@ -423,10 +423,7 @@ def check_json(check: Check) -> str:
 
     report = {
         "agree": check.unexplained == 0 and not check.unjudged,
-        "exit_code": check.exit_code,
-        "compared": check.compared,
-        "unexplained": check.unexplained,
-        "known": check.known,
+        **{name: getattr(check, name) for name in ("exit_code", "compared", "unexplained", "known")},
         "unjudged": sum(map(len, check.unjudged.values())),
         "unplaced": [{"source": name, **key._asdict()} for name, key in check.unplaced],
         "made": dict(check.made),

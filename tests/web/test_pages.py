@@ -882,3 +882,11 @@ def test_an_operand_in_memory_leads_to_its_descriptor(client):
     (href,) = re.findall(r'href="([^"]+)">Its descriptor', page)
     assert "descriptor without address: 0x" in client.get(href).text
     assert "Its descriptor" not in client.get("/wgmma/m64n64k16/f16/A?qualifiers=").text
+
+
+@pytest.mark.slow
+def test_what_a_form_leaves_empty_is_not_asked(reader):
+    """Nor is it in the links of the page."""
+    plain = reader.get("/mma/m16n8k16/f16/A").text
+    empty = reader.get("/mma/m16n8k16/f16/A?tile=&warps=&order=").text
+    assert re.findall(r'href="([^"]+)"', empty) == re.findall(r'href="([^"]+)"', plain)
