@@ -317,7 +317,8 @@ def _found(reader: Reader, query: Query, *, dense: bool = False, families: bool 
 
         members = [one for each in _whole(reader, None).values() for one in each.every]
         asked = parameters if str(source).lower() != DEFAULT_SOURCE else parameters | {"source": None}
-        raise AbsentError(no_fragment(query, asked, members, [*by_trust(reader)]))
+        words, order = str(query.qualifiers or ""), [*by_trust(reader)]
+        raise AbsentError(no_fragment(query.tokens, query.title, words, asked, members, order))
     if dense:
         preferred = prefer_dense(query, found.values())[0].instruction
         found = {number: one for number, one in found.items() if one.instruction == preferred}

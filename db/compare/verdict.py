@@ -6,7 +6,7 @@ Equal digests are equal layouts. Each pair of layouts that differ is compared on
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from operator import eq
 
 from ..isa.instructions import Key, dimensions, instruction
@@ -34,7 +34,11 @@ class Verdict(StrEnum):
 _NOT_COMPARED = (Verdict.LEFT_ONLY, Verdict.RIGHT_ONLY, Verdict.UNJUDGED)
 
 
-@dataclass(frozen=True)
+#: Most results have it: one for all.
+_UNMOVED: Mapping[str, Permutation] = {}
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One fragment in two sources, either of which may lack it, and the verdict.
 
@@ -53,7 +57,7 @@ class Result:
     right: Fragment | None
     difference: Difference | None = None
     narrower: str | None = None
-    permutations: Mapping[str, Permutation] = field(default_factory=dict)
+    permutations: Mapping[str, Permutation] = field(default_factory=lambda: _UNMOVED)
     same_as: Fragment | None = None
     known: str | None = None
     impossible: str | None = None
@@ -81,7 +85,7 @@ class Result:
         """Different, and not explained by an erratum."""
         return self.verdict is Verdict.DIFFERENT and self.known is None
 
-    @cached_property
+    @property
     def words(self) -> str:
         """The verdict in words; empty where both are identical."""
         windows = f"the {self.narrower} names columns within the windows of the other"

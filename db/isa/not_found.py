@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import accumulate
 from operator import ne
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..text import but_for_n, either, enumerated, grouped, listed, naturally, printable
 from . import by_word
@@ -18,9 +18,6 @@ from .spelling import KINDS, MODIFIERS, OPTIONS, Tokens, candidates, cased, ever
 from .spelling import words as words_of
 from .types import is_shape, known_type, same_name, shape_name
 from .vendors import UNKNOWN, vendor_of
-
-if TYPE_CHECKING:
-    from .names import Query
 
 #: Kinds of tokens in the order in which people mistake them.
 _ORDER = (*OPTIONS, *MODIFIERS, "layouts", "qualifiers", "type", "shape", "types")
@@ -104,18 +101,20 @@ def _nearest(asked: str, names: Iterable[str]) -> list[str]:
     return min(grouped(names, apart).items(), default=((), []))[1]
 
 
-def no_fragment(query: "Query", asked: Mapping[str, Any], every: Sequence[Any], order: Sequence[str]) -> str:
+def no_fragment(
+    named: Tokens, title: str, qualifiers: str, asked: Mapping[str, Any], every: Sequence[Any], order: Sequence[str]
+) -> str:
     """The first of the parameters that nothing has of those ``asked``, in the order in which people think of them.
 
-    Of ``every`` fragment the sources are named in the ``order`` in which they answer.
+    ``named`` are the tokens of the request and ``title`` what it was called. Of ``every`` fragment the sources are
+    named in the ``order`` in which they answer.
 
     Raises:
         LanemapError: a word of the qualifiers is none that selects block scales, but looks like one.
     """
-    for word in str(query.qualifiers or "").lower().split("."):
+    for word in qualifiers.lower().split("."):
         if "::" in word and not kind_of(word):
             known_type(word, KINDS)
-    named, title = query.tokens, query.title
     forms = candidates(named)
     typed = "type" in named.values() and not asked["role"] and asked["instruction"] in (None, *INSTRUCTIONS)
     if typed and not forms and "" not in named:
