@@ -408,6 +408,7 @@ class State:
             changes = reader.changes() if reader.location.file else await run_sync(reader.changes)
             # An answer may be newer than these changes: then the next request computes it again.
             if ask not in self._known or self._known[ask][0] != changes:
+                self._known.pop(ask, None)  # before the new answer is there: together they would take twice the memory
                 self._known[ask] = changes, await run_sync(ask, self.database)
                 await run_sync(settle_heap)  # of what was known before
             answer: T = self._known[ask][1]

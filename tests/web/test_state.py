@@ -46,6 +46,22 @@ def test_the_survey_of_an_earlier_state_is_not_kept(changing):
     assert first() is None
 
 
+def test_no_earlier_answer_is_kept_while_the_next_one_is_made(changing):
+    database, change = changing
+    of, last, known = State(database), [], []
+
+    def ask(database):
+        known.append([earlier() for earlier in last])
+        answer = database.survey()
+        last[:] = [weakref.ref(answer)]
+        return answer
+
+    asyncio.run(of._now(ask))
+    change("theirs")
+    asyncio.run(of._now(ask))
+    assert known == [[], [None]]
+
+
 def test_what_is_known_is_looked_through_for_garbage_once(changing):
     """And not while somebody waits for a page. What is of an earlier state is looked through again."""
     database, change = changing
