@@ -19,7 +19,12 @@ PAGES = Path(os.environ.get("LANEMAP_PTX_DOCS") or os.devnull)
 READ = ("warp-level-matrix-fragment-mma", "warp-level-matrix-fragment-sparse-mma")
 
 #: What the anchors of sections begin with that the pages at hand lack.
-NOT_AT_HAND = ("tcgen05-data-path-layout", "tcgen05-mma-scale-factor", "tcgen05-sparse-matrices")
+NOT_AT_HAND = (
+    "tcgen05-data-path-layout",
+    "tcgen05-mma-scale-factor",
+    "tcgen05-packing-formats",
+    "tcgen05-sparse-matrices",
+)
 
 #: Ends of the anchors of sections of which addresses are read, and what threads hold of some shapes.
 MOVES = ("ldmatrix", "stmatrix", "movmatrix")
