@@ -40,9 +40,11 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.where(b == 0, ~(b ^ b), quotient)
 
 
-def _approximate_quotient(a: Array, b: Array) -> Array:
-    """Whose divisor has no reciprocal that is normal (9.7.3.8)."""
-    return np.where(np.abs(b) >= 2.0**126, (a - a + np.copysign(0, a)) * np.sign(b), a / b).astype(a.dtype)
+def _approximate_quotient(divided: Callable[..., Array], a: Array, b: Array) -> Array:
+    """A quotient; but zero, or none of what is infinite, where the reciprocal is subnormal (9.7.3.8)."""
+    with np.errstate(invalid="ignore"):
+        zero = np.copysign(a - a, np.sign(a) * np.sign(b))
+    return np.where(np.abs(b) >= 2.0**126, zero, divided(a, b)).astype(a.dtype)
 
 
 def _remainder(a: Array, b: Array) -> Array:
@@ -97,7 +99,7 @@ def _nth_set(mask: Array, base: Array, offset: Array) -> Array:
     """The place of the set bit that is so many from a base on, upwards or downwards, or all ones without one."""
     place, start, by = np.arange(32), base.astype("i8")[:, None], offset.view("i4").astype("i8")[:, None]
     candidates = (mask[:, None] >> place.astype("u4") & 1 > 0) & ((place - start) * np.sign(by) >= 0)
-    candidates &= (by != 0) | (place == start)
+    candidates &= ((by != 0) | (place == start)) & (start < 32)
     upwards = np.where(by < 0, candidates[:, ::-1], candidates)
     found = upwards & (np.cumsum(upwards, axis=1) == np.maximum(np.abs(by), 1))
     at = np.argmax(found, axis=1)
@@ -156,10 +158,10 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
     compute = extremum(instruction, name == "min") if name in ("min", "max") else rule.compute
     down = bits_of(type_) - 1 if "shiftamt" in instruction.parts else None
     signs = {"add": 1, "sub": -1}
-    if name == "div" and "approx" in instruction.parts:
-        compute = _approximate_quotient
-    elif {"rz", "rm", "rp"} & {*instruction.parts}:
+    if {"rz", "rm", "rp"} & {*instruction.parts} or ("ftz" in instruction.parts and name in ("mul", "div")):
         compute = partial(floats.computed, name, type_, instruction.parts)
+    if name == "div" and "approx" in instruction.parts:
+        compute = partial(_approximate_quotient, compute)
 
     def step(group: ActiveThreads) -> None:
         given = [floats.flushed(instruction.parts, source.numbers(type_)) for source in sources]

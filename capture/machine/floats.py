@@ -92,6 +92,11 @@ def rounded(type_: str, words: Collection[str], near: Array, rest: Any = 0.0) ->
         else:
             found = given.astype(f"f{bits_of(name) // 8}")
         past = found.astype("f8") - given
+        if "ftz" in words and name != "bf16":  # before it is rounded
+            found = np.where(np.abs(exact) < np.finfo(found.dtype).tiny, np.copysign(0, exact), found).astype(
+                found.dtype
+            )
+            past = np.where(found == 0, 0, past)
     if towards is not None:
         far = past * np.copysign(1, near) > 0 if not towards else past > 0 if towards < 0 else past < 0
         if name == "bf16":  # a bf16 is the upper half of an f32

@@ -155,6 +155,9 @@ cvt.rn.satfinite{.relu|}.{e4m3x2|e5m2x2}.f16x2 h r
 cvt.rn{.relu|}.f16x2.{e4m3x2|e5m2x2} r h
 cvt.pack.sat.{u16|s16}.s32 r r r
 cvt.pack.sat.{u8|s8}.s32.b32 r r r r
+{vadd|vsub|vavrg|vabsdiff|vmin|vmax}{2|4}.{u32|s32}.{u32|s32}.{u32|s32}{.sat|.add|} r r r r
+vset{2|4}.{u32|s32}.{u32|s32}.{eq|ne|lt|le|gt|ge}{.add|} r r r r
+fns.b32 r r x x
 vote.sync.{all|any|uni}.pred p P 0xffffffff
 vote.sync.ballot.b32 r P 0xffffffff
 match.any.sync.{b32|b64} r = 0xffffffff
@@ -305,6 +308,10 @@ def inputs(seed=0):
         given[:, group, 1] = np.where(again < 0.1, given[:, group, 0], given[:, group, 1])
         given[:, group, 1] = np.where(again > 0.9, given[:, group, 0] ^ np.uint64(1 << bits - 1), given[:, group, 1])
     given[:, 3] = random.integers(0, 80, (THREADS, 4))
+    # A product, and a quotient, which are subnormal until they are rounded.
+    of_f16, of_f32 = np.array([0.5, 2]).astype("f2").view("u2"), np.array([0.5, 2]).astype("f4").view("u4")
+    given[0, :2, :3] = [[of_f16[0], 0x07FF, 0], [of_f32[0], 0x00FFFFFF, 0]]
+    given[1, :2, :3] = [[0x07FF, of_f16[1], 0], [0x00FFFFFF, of_f32[1], 0]]
     return given.reshape(THREADS, 16)
 
 
