@@ -135,7 +135,8 @@ class FileReader(Reader):
         return connection
 
     def _interrupt(self, connection: Any) -> None:
-        connection.interrupt()
+        with suppress(sqlite3.ProgrammingError):  # a query that failed meanwhile has closed it
+            connection.interrupt()
 
     def _asked(self, connection: Any, query: str, _: float, most: int) -> Rows:
         limits = {limit: connection.setlimit(limit, value) for limit, value in _LIMITS.items()}
