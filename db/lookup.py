@@ -104,9 +104,15 @@ WHERE CAST(:shape AS TEXT) IS NULL OR named.shape = LOWER(:shape)
 
 
 def names(reader: Reader, column: str, shape: str | None = None) -> list[str]:
-    """The values of a column of fragments, of all or of a shape, or the names of the sources."""
+    """The values of a column of fragments, of all or of a shape, or the names of the sources.
+
+    Raises:
+        LanemapError: there are no names of such a column.
+    """
     if column == "source":
         return [record["name"] for record in sources(reader).records()]
+    if column not in ("shape", "type", "role", "instruction"):
+        raise LanemapError(f"{column!r} has no names: choose from shape, type, role, instruction, source")
     return sorted({record[column] for record in reader.select(_NAMES, {"shape": shape}).records()})
 
 

@@ -473,3 +473,9 @@ def test_elements_are_in_memory_once_whatever_is_written_meanwhile(built, tmp_pa
         other.replace(tmp_path / "own.db")
         assert stored("mine").mapping != unread.mapping
         assert (stored("mine").array == turned("mine", "row").fragments[0].elements).all()
+
+
+@pytest.mark.parametrize("column", ["zz", ""])
+def test_says_which_columns_have_names(database, column):
+    with pytest.raises(LanemapError, match="choose from shape, type, role, instruction, source"):
+        database.names(column)
