@@ -132,15 +132,16 @@ def _in_more_digits(name: str, *of: Array) -> tuple[Array, Any]:
 
 
 def _in_f64(name: str, *of: Array) -> tuple[Array, Any]:
-    """Of numbers of f64, by fractions where they are needed."""
-    if name == "sqrt":
-        near = np.sqrt(*of)
-    elif name == "fma":
-        near = of[0] * of[1] + of[2]
+    """Of numbers of f64, by fractions where f64 does not have what is exact."""
+    needed = np.isfinite(of).all(axis=0)
+    if name in ("add", "sub", "fma"):
+        first, last = (of[0] * of[1], of[2]) if name == "fma" else (of[0], -of[1] if name == "sub" else of[1])
+        near, rest = sum_exactly(first, last)
+        needed &= ~np.isfinite(near) | (name == "fma" and ~_exact_product(*of[:2]))
     else:
-        near = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[name](*of)
-    rest = np.zeros(near.shape)
-    for at in np.flatnonzero(np.isfinite(of).all(axis=0)):
+        near = {"mul": np.multiply, "div": np.divide, "sqrt": np.sqrt}[name](*of)
+        rest = np.zeros(near.shape)
+    for at in np.flatnonzero(needed):
         numbers = [Fraction(float(each[at])) for each in of]
         if name == "sqrt":
             if numbers[0] > 0:
@@ -153,6 +154,12 @@ def _in_f64(name: str, *of: Array) -> tuple[Array, Any]:
             else:
                 rest[at] = _sign(exact - Fraction(float(near[at])))
     return near, rest
+
+
+def _exact_product(a: Array, b: Array) -> Array:
+    """Whether f64 has the products of numbers, as it has those of whole numbers below 2**26."""
+    short = (a.view("u8") | b.view("u8")) & (1 << 27) - 1 == 0
+    return np.asarray(short & ((np.abs(a * b) >= np.finfo("f8").tiny) | (a == 0) | (b == 0)))
 
 
 def _sign(number: Fraction) -> int:

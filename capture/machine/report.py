@@ -134,7 +134,8 @@ class Trace:
         clean = [
             words for kind, words in (("race", "no race"), ("bounds", "nothing out of bounds")) if kind not in kinds
         ]
-        facts = {"memory": "; ".join(clean), "banks": "; ".join(self.conflicts)}
+        until = " until it stopped" if clean and any(note.startswith("stopped") for note in self.notes) else ""
+        facts = {"memory": "; ".join(clean) + until, "banks": "; ".join(self.conflicts)}
         if self.checked and self.judge.steps and not kinds & _JUDGED["product"]:
             name = self.judge.steps[-1].left.name
             facts = {name: f"all {counted(self.outputs[name].size, 'element')} are right"} | facts

@@ -197,8 +197,10 @@ class Query:
                         raise LanemapError(f"no shape or instruction {unknown}")
                     raise LanemapError(f"{self.title} is the name of two instructions: name one")
             tokens = {**more, **tokens}
-        unspelt = any(kind == "instruction" and not instruction(token).has_forms for token, kind in tokens.items())
-        if not {*tokens.values()} <= {"instruction", "shape", "type", *(_UNSPELT if unspelt else ())}:
+        known = [instruction(token) for token, kind in tokens.items() if kind == "instruction"]
+        # Without a name it may be one whose mnemonics have no patterns of memory.
+        unspelt = ("memory",) if not known else _UNSPELT if any(not row.has_forms for row in known) else ()
+        if not {*tokens.values()} <= {"instruction", "shape", "type", *unspelt}:
             from .spelling import candidates
 
             if not candidates(tokens):

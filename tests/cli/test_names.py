@@ -215,6 +215,13 @@ def test_what_cannot_be_is_refused(refused, arguments, words):
     refused(*arguments, words=words)
 
 
+@pytest.mark.parametrize("operand", ["m128n128k16 f16 B", "m128n128k64 e2m1 A", "m128n128k32 e2m1 A"])
+def test_a_shape_in_memory_names_its_instruction(run, operand):
+    """Also that of one whose mnemonics have no patterns of memory."""
+    asked = (*operand.split(), "128B.K", "--row", "3", "--col", "9")
+    assert run("find", *asked).out == run("find", "tcgen05.mma", *asked).out != ""
+
+
 @pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("words", "offered"),
