@@ -585,3 +585,10 @@ def test_words_of_what_lanes_tell_each_other_stand_in_any_order():
         ("setp.eq.u32 %p, %a, 3; vote.any.sync.pred %q, %p, -1; selp.u32 %d, 1, 0, %q;", np.ones(32)),
     ):
         assert np.array_equal(computed(line, "u32", given), expected), line
+
+
+def test_a_product_of_f64_that_is_too_small_is_rounded_with_its_sum():
+    """2.5 and 1 of the least number are 4 of them, as 3.5 is a tie; 2 and 1 would be 3."""
+    least = 2.0**-1074
+    sources = {"a": np.array([5 * 2.0**-540]), "b": np.array([2.0**-535]), "c": np.array([least])}
+    assert computed("fma.rn.f64 %d, %a, %b, %c;", "f64", sources).tolist() == [4 * least]
