@@ -263,6 +263,14 @@ def test_processes_at_once_build_it_once(place, shipped):
     assert rows(place, "SELECT COUNT(*) FROM source") == [(len(shipped),)]
 
 
+def test_of_sources_of_one_name_the_first_is_stored(tmp_path, fragments):
+    """So that none which an older database has takes the place of one that ships."""
+    location = locate(tmp_path / "layouts.db")
+    store.ship(location, lambda: [Source(name, "import", name, fragments[:1]) for name in ("mine", "MINE")], "")
+    with lanemap.Database(location) as database:
+        assert list(database.sources()["name"]) == ["mine"]
+
+
 def test_a_connection_that_is_closed_meanwhile_needs_no_interruption(file):
     """As by a query that failed just before its time was over."""
     connection = sqlite3.connect(":memory:")
