@@ -16,7 +16,7 @@ from . import floats
 from .launch import Maker, Step
 from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
-from .values import NONE, ActiveThreads, Register, joined, to_bits, whole
+from .values import NONE, ActiveThreads, Register, joined, limits_of, to_bits, whole
 
 
 class Rule(NamedTuple):
@@ -141,8 +141,7 @@ def _limited(instruction: Statement, numbers: Array, type_: str) -> Array:
     if numbers.dtype.kind == "f":
         return floats.limited(instruction.parts, numbers)
     if "sat" in instruction.parts:
-        size = bits_of(type_) // (16 if type_.endswith("x2") else 8)
-        limits = np.iinfo(f"{'i' if type_[0] == 's' else 'u'}{size}")
+        limits = limits_of(type_)
         return np.clip(numbers, limits.min, limits.max)
     return np.maximum(numbers, 0) if "relu" in instruction.parts else numbers
 

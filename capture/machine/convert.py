@@ -14,7 +14,7 @@ from . import floats
 from .launch import Maker, Step
 from .ptx import Function, Statement, bits_of
 from .schedule import Machine
-from .values import ActiveThreads, Register, joined, to_bits, whole
+from .values import ActiveThreads, Register, joined, limits_of, to_bits, whole
 
 _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
@@ -73,7 +73,7 @@ def _converted(to: str, of: str, words: Sequence[str], numbers: Array) -> Array:
         numbers = floats.flushed(words, numbers)
     numbers = next((_ROUND[word] for word in words if word in _ROUND), np.asarray)(numbers)
     if to[0] in "us" and of[0] in "us":
-        limits = np.iinfo(f"{'i' if to[0] == 's' else 'u'}{bits_of(to) // 8}")
+        limits = limits_of(to)
         return np.clip(numbers, limits.min, limits.max) if "sat" in words else numbers
     if to[0] in "us":
         return _to_whole(to, of, numbers)
@@ -88,7 +88,7 @@ def _converted(to: str, of: str, words: Sequence[str], numbers: Array) -> Array:
 
 def _to_whole(to: str, of: str, numbers: Array) -> Array:
     """Floats without a fraction as whole numbers, in their range. What is none is 0, or the highest bit (9.7.10.22)."""
-    limits = np.iinfo(f"{'i' if to[0] == 's' else 'u'}{bits_of(to) // 8}")
+    limits = limits_of(to)
     wide = np.nan_to_num(numbers.astype("f8"), nan=0.0)
     high = wide >= float(limits.max)
     found = np.where(high, 0, np.clip(wide, float(limits.min), float(limits.max))).astype(limits.dtype)

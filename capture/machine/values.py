@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,6 +135,12 @@ def to_bits(type_: str, numbers: Array) -> Array:
     width = bits_of(type_)
     letter = f"{_LETTERS[type_[0]]}{width // 8 // (2 if type_.endswith('x2') else 1)}"
     return np.ascontiguousarray(numbers.astype(letter)).view(_unsigned(width)).reshape(-1)
+
+
+def limits_of(type_: str) -> Any:
+    """The least and the greatest number (``min``, ``max``) of a type of whole numbers, packed or not."""
+    size = bits_of(type_) // (16 if type_.endswith("x2") else 8)
+    return np.iinfo(f"{_LETTERS[type_[0]]}{size}")
 
 
 def round_bf16(numbers: Array) -> Array:
