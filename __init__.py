@@ -49,6 +49,7 @@ from io import BytesIO, StringIO
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
+from warnings import warn
 
 from .db import lookup
 from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
@@ -1154,6 +1155,9 @@ def open(url: str | PathLike[str] | None = None, *, progress: Callable[[Source],
         from .db.store.store import ship
 
         ship(location, _shipped, shipped, progress=progress)
+        if built is None and location.earlier:
+            files = " and ".join(map(str, location.earlier))
+            warn(f"what was added to {files}, of another version of Lanemap, is not here: add it again", stacklevel=2)
         built = shipped
     return Database(location, stale=built != shipped)
 

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -52,8 +53,11 @@ def complain(words: str) -> int:
 
 
 def open_database(db: str | None) -> Database:
-    """The database, built if need be; says when it is stale."""
-    database = open_lanemap(db, progress=progress)
+    """The database, built if need be; says when it is stale, or lacks what was added to one of another version."""
+    with warnings.catch_warnings(record=True, action="always") as said:
+        database = open_lanemap(db, progress=progress)
+    for warning in said:
+        complain(str(warning.message))
     if database.stale:
         command = f"lanemap ingest --db {db}" if db else "lanemap ingest"
         complain(f"{database.location} was built from other shipped sources: {command} updates it")

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import LanemapError, UnavailableError
 from ..rows import Rows
-from .location import MIGRATED, SCHEMA_VERSION, Location
+from .location import SCHEMA_VERSION, Location
 from .reader import RESTORE, STATE, Reader, collected, sql_words, too_long
 
 
@@ -25,10 +25,10 @@ def connect(location: Location, shipped: Callable[[], Collection[str]] = frozens
 def state(location: Location) -> str | None:
     """The digest of the program that built the shipped sources.
 
-    None if there is no database yet, or one of an older version, whose sources ``store.ship`` migrates.
+    None if there is no database yet.
 
     Raises:
-        LanemapError: it was made by a later version of Lanemap, or is not a Lanemap database.
+        LanemapError: it was made by another version of Lanemap, or is not a Lanemap database.
     """
     if location.file is not None and not has_content(location.file):
         return None
@@ -39,8 +39,6 @@ def state(location: Location) -> str | None:
         meta = dict(rows.rows) if rows.columns == ("key", "value") else {}
     if not {"schema", "shipped"} <= {*meta}:
         raise LanemapError(f"{location} has a table meta, but is not a Lanemap database: name another database")
-    if meta["schema"] == MIGRATED:
-        return None
     if meta["schema"] != str(SCHEMA_VERSION):
         raise LanemapError(
             f"{location} was made by another version of Lanemap (schema {meta['schema']}, this one has "

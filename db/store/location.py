@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,9 +11,6 @@ from ..text import masked
 
 #: Raised with every change of the tables and views. A database of another version is never read.
 SCHEMA_VERSION = 11
-
-#: The version whose sources are migrated.
-MIGRATED = "6"
 
 _RIGHT = "write postgresql://USER@HOST/NAME, with @ : / ? # % in a password as %40 %3A %2F %3F %23 %25"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|(postgres|sqlite|file)[a-z0-9+]*:", re.IGNORECASE)
@@ -38,6 +36,12 @@ class Location:
         parts = urlsplit(self.url or "")
         host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", [""])[0]
         return f"postgresql://{host}{parts.path}"
+
+    @property
+    def earlier(self) -> Sequence[Path]:
+        """The default databases of other versions of the schema, which this version does not read."""
+        beside = self.file.parent.glob("lanemap-*.db") if self.file and self.default else ()
+        return sorted(file for file in beside if file != self.file)
 
     def without_secrets(self, reason: str) -> str:
         """An error of the server or its library in one line, showing of the address only host and database."""

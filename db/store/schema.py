@@ -26,21 +26,9 @@ For ``seal`` see ``integrity``.
 The number of a source, fragment or mapping is never reused.
 """
 
-import json
-from collections import defaultdict
-from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
-
-from ..errors import DamagedError
-from ..isa.instructions import Key
-from ..layout.fragment import Citation, Fragment, Source, element_type
-from .integrity import TABLES, seal, seal_of_table
-from .location import Location
-from .reader import RESTORE
 
 metadata = sa.MetaData()
 
@@ -180,40 +168,3 @@ JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id)
     AND element.reg < mapping.registers AND element.col < mapping.cols
 JOIN repetition ON repetition.width = mapping.width AND first = element.col AND number < mapping.times
 """
-
-
-def older_sources(connection: sa.Connection, location: Location) -> list[Source]:
-    """The sources in a database of schema 6.
-
-    Raises:
-        DamagedError: it has changed since it was written.
-    """
-
-    def run(statement: str) -> Sequence[Any]:
-        return connection.exec_driver_sql(statement).mappings().all()
-
-    def refuse(part: object) -> None:
-        raise DamagedError(f"{location} is damaged: {part} changed after it was written: {RESTORE}")
-
-    meta = {row["key"]: row["value"] for row in run("SELECT * FROM meta")}
-    for table, statement in TABLES.items():
-        if meta.get(f"seal of {table}") != seal_of_table(connection.exec_driver_sql(statement).all()):
-            refuse(f"the table {table}")
-    every = "FROM fragment JOIN source ON source.id = source_id LEFT JOIN mapping ON mapping.id = mapping_id"
-    records = run(f"SELECT fragment.*, source.name AS source, digest, elements {every} ORDER BY source_id, fragment.id")
-    fragments = defaultdict[int, list[Fragment]](list)
-    for record in records:
-        key = Key(*(record[name] for name in Key._fields))
-        if seal(record) != record["seal"] or (
-            record["digest"] and sha256(record["elements"]).hexdigest() != record["digest"]
-        ):
-            refuse(key)
-        elements = None if record["digest"] is None else np.frombuffer(record["elements"], element_type())
-        sizes = {name: record[name] for name in ("registers", "slots", "first_bit", "register_bits")}
-        cited = Citation(**json.loads(record["citation"]))
-        of_source = fragments[record["source_id"]]
-        of_source.append(Fragment.of(key, elements, record["status"], cited, **sizes))
-    return [
-        Source(row["name"], row["kind"], row["title"], fragments[row["id"]], json.loads(row["provenance"]))
-        for row in run("SELECT * FROM source ORDER BY id")
-    ]

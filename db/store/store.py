@@ -27,7 +27,7 @@ from ..layout.structure import check, expected
 from . import schema
 from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
-from .location import MIGRATED, SCHEMA_VERSION, Location
+from .location import SCHEMA_VERSION, Location
 from .repetition import Extent, extents, lenders, whole
 from .schema import LAYOUT, NAMED, element, finding, mapping, member, meta, metadata
 
@@ -55,8 +55,7 @@ def ship(
 ) -> None:
     """Make the database if it does not exist, and load ``sources`` unless it was already built from the same ones.
 
-    Safe while others do the same: one builds, the rest wait and find it done. Other sources in it stay; those of an
-    older version of the database, or of the default database, are migrated.
+    Safe while others do the same: one builds, the rest wait and find it done. Other sources in it stay.
 
     Args:
         location: the database.
@@ -65,7 +64,6 @@ def ship(
         again: load them even if they are there.
         progress: called with each source before it is loaded.
     """
-    taken_over: list[Source] = []
     if file := location.file:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -73,18 +71,8 @@ def ship(
             raise LanemapError(
                 f"cannot make the folder {file.parent}: {error.strerror}: name another database"
             ) from None
-        earlier = file.with_name(f"lanemap-{MIGRATED}.db")
-        if location.default and not file.exists() and earlier.exists():
-            older = Location(earlier)
-            with _transaction(older) as connection:
-                taken_over = schema.older_sources(connection, older) if "meta" in _tables(connection) else []
     with uncollected(), _transaction(location, "rwc") as connection:
         tables = _tables(connection)
-        if "meta" in tables and _meta_value(connection, "schema") == MIGRATED:
-            taken_over = schema.older_sources(connection, location)
-            connection.execute(sa.text("DROP VIEW layout"))
-            metadata.drop_all(connection)
-            tables = []
         if "meta" not in tables:
             if tables:
                 raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
@@ -94,7 +82,7 @@ def ship(
         elif not again and _meta_value(connection, "shipped") == shipped:
             return
         _write_forms(connection)
-        _load(connection, _first_of_name(chain(sources(), taken_over)), progress)
+        _load(connection, sources(), progress)
         _write_meta(connection, {"schema": str(SCHEMA_VERSION), "shipped": shipped})
 
 
@@ -207,15 +195,6 @@ def _tables(connection: sa.Connection) -> list[str]:
     """The tables of the schema in which new ones are made, not of other visible schemas of the server."""
     inspector = sa.inspect(connection)
     return inspector.get_table_names(inspector.default_schema_name)
-
-
-def _first_of_name(sources: Iterable[Source]) -> Iterator[Source]:
-    """Of sources of one name the first. Each is made only when the one before it is stored, and no longer needed."""
-    names = set[str]()
-    for source in sources:
-        if source.name.lower() not in names:
-            names.add(source.name.lower())
-            yield source
 
 
 def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progress | None) -> None:

@@ -263,14 +263,6 @@ def test_processes_at_once_build_it_once(place, shipped):
     assert rows(place, "SELECT COUNT(*) FROM source") == [(len(shipped),)]
 
 
-def test_of_sources_of_one_name_the_first_is_stored(tmp_path, fragments):
-    """So that none which an older database has takes the place of one that ships."""
-    location = locate(tmp_path / "layouts.db")
-    store.ship(location, lambda: [Source(name, "import", name, fragments[:1]) for name in ("mine", "MINE")], "")
-    with lanemap.Database(location) as database:
-        assert list(database.sources()["name"]) == ["mine"]
-
-
 def test_a_connection_that_is_closed_meanwhile_needs_no_interruption(file):
     """As by a query that failed just before its time was over."""
     connection = sqlite3.connect(":memory:")
@@ -343,6 +335,20 @@ def test_the_default_database_follows_the_package(few, tmp_path, monkeypatch, sh
     assert len(loaded) == len(shipped)
     assert not lanemap.open(progress=loaded.append).stale
     assert len(loaded) == len(shipped)
+
+
+@pytest.mark.slow
+def test_what_was_added_to_a_default_database_of_another_version_is_not_lost_silently(few, tmp_path, monkeypatch, run):
+    monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: tmp_path)
+    monkeypatch.delenv("LANEMAP_DB")
+    earlier = tmp_path / "lanemap-6.db"
+    earlier.write_bytes(b"whatever it is")
+    said = f"what was added to {earlier}, of another version of Lanemap, is not here: add it again"
+    with pytest.warns(UserWarning, match=f"^{said}$"), lanemap.open() as database:
+        database.location.file.unlink()
+    assert run("list", "sources", db=None).err == f"lanemap: {said}\n"
+    lanemap.open().close()  # it is said where the database is built, and once
+    assert earlier.read_bytes() == b"whatever it is"
 
 
 @pytest.mark.slow

@@ -1,15 +1,11 @@
 """Databases: wherever a first start or an import fails or is killed, the old state or the new one is there, whole."""
 
-import gzip
-import json
 import os
 import resource
 import shutil
 import signal
-import sqlite3
 from contextlib import closing, suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import event
@@ -18,7 +14,7 @@ from lanemap import LanemapError
 from lanemap.db.layout.fragment import Source
 from lanemap.db.store import store
 from lanemap.db.store.connection import connect, state
-from lanemap.db.store.location import SCHEMA_VERSION, locate
+from lanemap.db.store.location import locate
 
 from ..modes import LONG
 from .conftest import Fault, each_fault, in_child
@@ -150,27 +146,3 @@ def test_a_disk_that_fills_or_fails_at_any_place(tmp_path, fragments, imports, k
         with suppress(FileNotFoundError):
             assert not place.with_name("layouts.db-journal").read_bytes()
     assert len(codes) == 2
-
-
-@pytest.mark.slow
-def test_a_migration_is_done_or_not_begun(tmp_path, fragments, fault):
-    place, folder = tmp_path / "layouts.db", Path(__file__).parent.parent / "compatibility"
-    before = gzip.decompress((folder / "schema-6.db.gz").read_bytes())
-    names = set(json.loads((folder / "expected.json").read_text()))
-
-    def ship():
-        store.ship(locate(place), lambda: [replace(version(fragments, 1), name="shipped")], "first")
-
-    def held():
-        with closing(sqlite3.connect(place)) as connection:
-            schema = dict(connection.execute("SELECT key, value FROM meta"))["schema"]
-            return schema, {name for (name,) in connection.execute("SELECT name FROM source")}
-
-    def check():
-        assert held() in (("6", names), (str(SCHEMA_VERSION), names | {"shipped"}))
-        ship()
-        assert held() == (str(SCHEMA_VERSION), names | {"shipped"})
-        with closing(connect(locate(place))) as reader:
-            reader.verify(rows=True)
-
-    assert each_fault(fault, lambda: place.write_bytes(before), ship, check, every=60) > 6
