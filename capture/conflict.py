@@ -118,9 +118,3 @@ def measure_conflicts(bench: Bench) -> list[Conflict]:
             if faster.cycles > _TOLERANCE * slower.cycles:
                 raise Contradiction(f"{faster} takes longer than {slower}")
     return found
-
-
-def simulated(kernel: Kernel, probes: Probes) -> Array:
-    """The cycles of a memory that takes one for each turn."""
-    each = [expected(kernel, rows[0]) * REPEATS for rows in probes.patterns["p"][probes.picks[:, 0]]]
-    return np.tile(np.array(each, np.uint32)[:, None, None], kernel.threads)

@@ -268,11 +268,12 @@ def _tile(machine: Machine, instruction: Statement, function: Function, form: Fo
     addresses, space = machine.addresses(address, function), _space(instruction)
     apart = machine.register(stride[0] if stride else Number(values.extents(form, form.role)[1]), "u32", function)
     _, row, col = values.places(machine.layouts(form.key(form.role)))
-    line, place = (each.reshape(WARP, -1) for each in ((row, col) if form.layout == "row" else (col, row)))
-    width = values.memory_bits(form) // 8
-    if not width:
-        raise Unknown(f"{instruction.opcode} is not known: elements share bytes")
-    size = registers[0].width // 8
+    bits, size = values.memory_bits(form), registers[0].width // 8
+    width, together = max(bits // 8, 1), max(8 // bits, 1)
+    each = np.stack((row, col) if form.layout == "row" else (col, row)).reshape(2, WARP, -1, together)
+    if (each != each[..., :1] + np.stack([np.zeros(together, int), np.arange(together)])[:, None, None]).any():
+        raise Unknown(f"{instruction.opcode} is not known: a byte of a register is of several bytes in memory")
+    line, place = each[..., 0]
 
     def step(group: ActiveThreads) -> None:
         whole_groups(machine, group, WARP)
@@ -284,7 +285,7 @@ def _tile(machine: Machine, instruction: Statement, function: Function, form: Fo
         ids = joined(registers)
         origins_ = np.zeros(data.shape, np.int32) if ids is None else ids.reshape(data.shape).copy()
         for element in range(line.shape[1]):
-            at = given + (line[lane, element] * pitch + place[lane, element]) * width
+            at = given + (line[lane, element] * pitch + place[lane, element]) * bits // 8
             for memory, index, who in machine.access(space, at, width, threads):
                 if form.stores:
                     machine.store(memory, index, data[who, element], origins_[who, element], who)

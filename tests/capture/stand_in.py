@@ -14,9 +14,9 @@ import numpy as np
 from lanemap.capture import values
 from lanemap.capture.device import Probes
 from lanemap.capture.kernels import in_registers, kernels
-from lanemap.capture.verify import SimulatedGroup
 
 from ..forms import CAPTURED
+from .group import SimulatedGroup
 
 FORMS = {form.mnemonic: form for form in CAPTURED}
 IGNORED = ("bar.sync", "fence.proxy", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")

@@ -12,7 +12,7 @@ import numpy as np
 
 from lanemap.capture import run
 from lanemap.db.isa.forms import Form
-from lanemap.db.isa.instructions import PARTIAL_ROLES, Key, copies, dimensions, operand, sparsity
+from lanemap.db.isa.instructions import PARTIAL_ROLES, Key, copies, dimensions, element_bits, operand, sparsity
 from lanemap.db.layout.fragment import Fragment, Source, elements
 
 Table = dict[Key, Fragment]
@@ -76,6 +76,9 @@ def _cells(key: Key, random: np.random.Generator) -> dict[str, np.ndarray]:
     count = int((key.qualifiers or "x1").partition(".")[0].removeprefix("x") if key.role in "rp" else 1)
     computation, row, place = (axis.ravel() for axis in np.indices((count, rows, cols * stored // rule.width)))
     order = np.arange(len(row)) if key.role == "p" else random.permutation(len(row))
+    if key.instruction == "wmma" and (together := 8 // element_bits(*key[:3])) > 1:  # no byte of memory is torn
+        lines = np.arange(len(row)).reshape(rows, cols)
+        order = random.permutation((lines if key.role == "A" else lines.T).reshape(-1, together)).ravel()
     if key.role in "AB":
         order = np.tile(order, copies(key.instruction, key.shape, key.type, key.role))
     computation, row, place = computation[order], row[order], place[order]

@@ -13,11 +13,12 @@ from lanemap.capture import product
 from lanemap.capture.device import Bench, Contradiction, LaunchFailed, NotLoaded, Output
 from lanemap.capture.kernels import POISON
 from lanemap.capture.module import CAPTURED, FAILED, UNSUPPORTED
-from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup
+from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED
 from lanemap.db.isa.vendors import NVIDIA
 
 from ..forms import DENSE_FORMS, FORMS, NARROW_FORMS, SPARSE_FORMS
 from ..modes import SOME_OR_ALL, examples
+from .group import SimulatedGroup
 from .tables import capture
 
 SMALL = [form for form in (*DENSE_FORMS, *SPARSE_FORMS) if form.a != "b1" and form.dimensions[2] <= 128]

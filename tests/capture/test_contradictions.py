@@ -8,9 +8,9 @@ import pytest
 
 from lanemap.capture import from_memory
 from lanemap.capture.device import Bench, Contradiction, Output
-from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.isa.forms import select
 
+from .group import SimulatedGroup
 from .tables import at_random
 
 

@@ -15,10 +15,10 @@ import lanemap
 from lanemap.capture import cuda, processes, run
 from lanemap.capture.device import NotLoaded, Output
 from lanemap.capture.module import longest_first, modules
-from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.errors import LanemapError
 
 from ..forms import CAPTURED, DENSE_FORMS, MOVES, SPARSE_FORMS
+from .group import SimulatedGroup
 from .tables import at_random, capture
 
 SOME = [

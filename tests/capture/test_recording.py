@@ -8,12 +8,12 @@ import pyarrow.parquet
 import pytest
 
 from lanemap.capture import recording
-from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.errors import LanemapError
 from lanemap.db.layout.fragment import Element
 from lanemap.db.store.export import DIGEST_KEY
 
 from ..forms import DENSE_FORMS, SPARSE_FORMS
+from .group import SimulatedGroup
 from .tables import capture
 
 

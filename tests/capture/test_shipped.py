@@ -8,13 +8,15 @@ import pytest
 
 import lanemap
 from lanemap.capture import recording
+from lanemap.capture.device import Bench
 from lanemap.capture.kernels import kernels
-from lanemap.capture.verify import SimulatedGroup, keys
+from lanemap.capture.verify import AGREES, keys, verify
 from lanemap.db.isa.instructions import tile
 
 from ..forms import CAPTURED, DENSE_FORMS, SPARSE_FORMS
 from ..modes import SOME_OR_ALL
 from ..shipped import CORRECTED
+from .group import SimulatedGroup
 from .tables import capture
 
 
@@ -77,6 +79,26 @@ def test_a_warp_with_these_layouts_is_captured_the_same_in_a_small_file(h200, so
         assert result["anchor"] == anchors[result["instruction"]]
     recording.write(again, tmp_path / "again.parquet")
     assert (tmp_path / "again.parquet").stat().st_size < 300_000
+
+
+NARROW = [form for form in CAPTURED if form.name == "wmma" and form.role and form.a in ("s4", "u4", "b1")]
+
+
+def expect_agreement(h200, forms):
+    table = {fragment.key: fragment for fragment in h200.fragments}
+    bench = [Bench(SimulatedGroup(table), form) for form in forms if form.supports("sm_90a")]
+    assert {verify(each, table).verdict for each in bench} == {AGREES}
+
+
+@pytest.mark.slow
+@SOME_OR_ALL
+def test_simulated_threads_compute_by_these_layouts_what_the_model_does(h200, step):
+    """Every form whose operands are measured, by the kernel that a card runs."""
+    expect_agreement(h200, CAPTURED[::step])
+
+
+def test_simulated_threads_load_elements_that_share_bytes(h200):
+    expect_agreement(h200, NARROW)
 
 
 def test_forms_that_share_an_operand_agree(h200):

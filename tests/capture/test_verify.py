@@ -7,10 +7,11 @@ import pytest
 
 from lanemap.capture.device import Bench, Probes
 from lanemap.capture.kernels import kernels
-from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, SimulatedGroup, keys, verify
+from lanemap.capture.verify import AGREES, DISAGREES, NOT_DOCUMENTED, keys, verify
 from lanemap.db.isa.forms import select
 from lanemap.db.layout.fragment import elements
 
+from .group import SimulatedGroup
 from .tables import at_random
 
 
@@ -39,8 +40,8 @@ def said(device, form, table):
 
 
 def of(form, complete):
-    """A table with every fragment of a form."""
-    return at_random([form]) if form in FAMILIES else complete
+    """A table with every fragment of a form, and of the ldmatrix that the kernel of movmatrix uses."""
+    return at_random([*select("ldmatrix.*.m8n8.x1.shared.b16"), form]) if form in FAMILIES else complete
 
 
 def exchanged(fragment, *slots):

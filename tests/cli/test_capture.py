@@ -18,9 +18,9 @@ import pytest
 
 import lanemap
 from lanemap.capture import cuda, kernels
-from lanemap.capture.verify import SimulatedGroup
 from lanemap.db.lookup import Query, read_fragments
 
+from ..capture.group import SimulatedGroup
 from ..forms import BOXES, CAPTURED, DENSE_FORMS, SPARSE_FORMS
 from ..shipped import recorded
 
@@ -339,7 +339,7 @@ _SLOW = """
 import sys, time; file = sys.argv.pop()
 from contextlib import contextmanager
 from lanemap.capture import cuda, kernels, recording
-from lanemap.capture.verify import SimulatedGroup
+from group import SimulatedGroup
 
 class Slow(SimulatedGroup):
     def run(self, kernel, probes):
@@ -363,7 +363,8 @@ def test_a_signal_to_the_whole_group_ends_it_quietly(built, tmp_path, ending, co
     """As Ctrl-C and the end of a service send it: to the processes that measure, too."""
     measured = next(Path(lanemap.capture.__file__).parent.glob("recordings/*.parquet"))
     command = [sys.executable, "-c", _SLOW, "capture", "--db", str(built), "--output", "mine.parquet"]
-    pipes = {"stderr": subprocess.PIPE, "start_new_session": True, "cwd": tmp_path, "text": True}
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "capture")}
+    pipes = {"stderr": subprocess.PIPE, "start_new_session": True, "cwd": tmp_path, "env": env, "text": True}
     with subprocess.Popen([*command, str(measured)], **pipes) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while not (beside := children.read_text().split()):

@@ -10,9 +10,10 @@ from lanemap.capture.device import Probes
 from lanemap.capture.kernels import kernels, module_text
 from lanemap.capture.machine import trace
 from lanemap.capture.machine.arguments import Argument
-from lanemap.capture.verify import SimulatedGroup, _random
+from lanemap.capture.verify import _random
 from lanemap.db.isa.forms import forms
 
+from ..capture.group import SimulatedGroup
 from ..capture.tables import at_random
 from ..modes import some
 from .conftest import documented, run
