@@ -57,7 +57,7 @@ from .db.isa import arguments
 from .db.isa.arguments import bit_word, expect_names, one_or_several, text, whole, word
 from .db.isa.forms import select as forms
 from .db.isa.instructions import Key
-from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Chaining, Only, Query, Tiles, Which
+from .db.isa.names import DEFAULT_SOURCE, EVERY_SOURCE, Chaining, Query, Tiles, Which
 from .db.isa.tiling import Tiling
 from .db.layout.fragment import Element, Fragment, Source, check_name, check_names
 from .db.layout.tile import tiled
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
 __all__ = [
     *("DEFAULT_SOURCE", "NOTATIONS", "ROLES", "__version__"),
     *("AbsentError", "LanemapError", "NoRowsError", "UnavailableError"),
-    *("Chaining", "Only", "Place", "Query", "Tiles", "Tiling", "Where", "Which"),
+    *("Chaining", "Place", "Query", "Tiles", "Tiling", "Where", "Which"),
     *("Database", "Form", "Fragment", "Fragments", "Key", "Location", "Product", "Rows", "Source"),
     *("Blame", "Chain", "Chains", "Check", "Decoded", "Descriptor", "Export", "Fleet", "InstructionDescriptor"),
     *("Known", "Metadata", "Picture", "Recipe", "Recipes", "Reduction", "Report", "Summary", "Survey", "Terms"),
@@ -363,30 +363,27 @@ class Database:
         self,
         left: str | PathLike[str] | Source,
         right: str | PathLike[str] | Source | None = None,
-        *,
-        type: str | Sequence[str] | None = None,
-        **only: Unpack[Only],
+        operand: Query | str | None = None,
+        **tiles: Unpack[Tiles],
     ) -> Check:
         """Compare two sources fragment by fragment, or one with the best evidence there is of each of its fragments.
 
-            >>> found = db.diff("ptx-isa-9.4", "h200-sm_90a", type=["b1", "s8"])
+            >>> found = db.diff("ptx-isa-9.4", "h200-sm_90a", "m16n8k256 b1")
             >>> found.frame().query("verdict == 'different'")[["shape", "role", "words"]].values.tolist()
             [['m16n8k256', 'A', 'reg 1: col is 32 too high']]
 
         A side is a Source, its name, a library such as ``tilelang-0.1.15``, which is all that was imported of it, or a
         file: a capture, an export, or a table with the first eight columns of ``layout``. The best evidence, ``best``,
         is the corrected document, or what was measured where that refines it or it has no rows; what neither has is in
-        ``unjudged``. The rest says which operands are compared, and what ``tile`` of many instructions the left side, a
-        file or a Source, claims: its lanes then count the threads of all warps. It has a verdict on each, and reports
-        with ``report(format)``.
+        ``unjudged``. ``operand`` is the only one that is compared, or the instruction, and ``tile`` that of many
+        instructions which the left side, a file or a Source, claims: its lanes then count the threads of all warps.
+        It has a verdict on each fragment, and reports with ``report(format)``.
         """
         from .db.compare import crosscheck
         from .db.render import report
 
-        expect_names(only, Only.__annotations__)
-        which: dict[str, Any] = {**only}
-        tiles: Any = {name: which.pop(name) for name in Tiles.__annotations__ if name in which}
-        queries = [Query(type=type_, **which) for type_ in one_or_several(type) or [None]]
+        expect_names(tiles, Tiles.__annotations__)
+        query = Query() if operand is None else _parsed(operand)
         best = right is None or (isinstance(right, str) and right.lower() == DEFAULT_SOURCE)
         with self.reader.snapshot():
             lefts = self._side(left)
@@ -397,8 +394,8 @@ class Database:
                     raise LanemapError(words)
                 lefts, rights = crosscheck.in_tiles(lefts, rights, tiling)
             if not best:
-                return crosscheck.diff(lefts, rights, *queries)
-            return crosscheck.judge(lefts, rights, *queries, shipped=self.reader.shipped())
+                return crosscheck.diff(lefts, rights, query)
+            return crosscheck.judge(lefts, rights, query, shipped=self.reader.shipped())
 
     def check(self, against: Sequence[str] = ()) -> Check:
         """Check the structure of every source, and compare documents, imports and captures with each other.
@@ -414,14 +411,14 @@ class Database:
 
         return crosscheck.checked(self.reader, [text("source", name) for name in one_or_several(against)])
 
-    def report(self, *sources: str, fragment: str | None = None) -> Report:
+    def report(self, *sources: str, operand: Query | str | None = None) -> Report:
         """What is wrong in sources, with proof, effect and correction, for those who maintain them.
 
             >>> db.report("h200-sm_90a").defects
             []
 
-        They are sources or libraries, as in ``diff``. ``fragment`` is one operand, as in ``"m16n8k16 f16 A"``. Reports
-        as text come with ``report(format)``.
+        They are sources or libraries, and ``operand`` is the only one that is looked at, as in ``diff``. Reports as
+        text come with ``report(format)``.
         """
         import shlex
 
@@ -430,7 +427,7 @@ class Database:
 
         with self.reader.snapshot():
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        query = None if fragment is None else replace(_query(fragment), source=None)
+        query = None if operand is None else _parsed(operand)
         every = crosscheck.apart(every)
         sources = tuple(text("source", source) for source in sources)
         judged = crosscheck.named(every, sources)

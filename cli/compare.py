@@ -1,13 +1,37 @@
 """What sources say of each other: ``lanemap check``, ``diff`` and ``report``."""
 
+from collections.abc import Sequence
+from itertools import dropwhile
+from pathlib import Path
 from typing import Annotated, Unpack
 
-from .. import Only
+import typer
+
+from .. import Database, LanemapError, Query, Tiles
 from .app import DISAGREES, OK, app, open_database, opened, write, write_report
-from .options import ReportFormat, argument, source_names
+from .options import ReportFormat, argument, next_words, source_names
 
 _BEST = "best, of each fragment the corrected document, or what was measured where that says more"
 _LIBRARY = "tvm-0.27.0: all that was imported of it"
+_OPERAND = "Only this operand, or instruction"
+
+
+def _next_word(context: typer.Context, incomplete: str) -> list[str]:
+    """A completer for sources, and for the words of an operand behind them."""
+    named = [*dropwhile(lambda word: not Query.begins(word), context.params.get("words") or [])]
+    sources = [] if named else source_names(context, incomplete)
+    return [*sources, *next_words(named, context, incomplete)]
+
+
+def _sides(database: Database, words: Sequence[str]) -> tuple[list[str], Query | None]:
+    """The sources and files that words begin with, and the operand that those behind them name."""
+    known = {name.lower() for name in database.names("source")}
+
+    def of_operand(word: str) -> bool:
+        return word.lower() not in known and not Path(word).exists() and Query.begins(word)
+
+    end = next((at for at, word in enumerate(words) if at and of_operand(word)), len(words))
+    return [*words[:end]], Query.parse(words[end:]) if words[end:] else None
 
 
 @app.command(epilog="Example: lanemap check")
@@ -36,14 +60,16 @@ def check(
 @app.command(epilog="Example: lanemap diff h200-sm_90a ptx-isa-9.4+errata --allow-unjudged")
 def diff(
     left: Annotated[str, argument("LEFT", "A source, a library, or a file.", source_names)],
-    right: Annotated[str | None, argument("RIGHT", f"The other one. Default: {_BEST}.", source_names)] = None,
-    type: list[str] | None = None,
+    words: Annotated[
+        list[str] | None,
+        argument("[RIGHT] [SHAPE TYPE ROLE]", f"The other one; default: {_BEST}. {_OPERAND}.", _next_word),
+    ] = None,
     format: ReportFormat = ReportFormat.TABLE,
     output: str = "-",
     everything: bool = False,
     allow_unjudged: bool = False,
     db: str | None = None,
-    **only: Unpack[Only],
+    **tiles: Unpack[Tiles],
 ) -> int:
     """Compare a source with another, or with the best evidence.
 
@@ -53,16 +79,21 @@ def diff(
     claims no column. With --tile a file claims a tile of many instructions, and its lanes count the threads of all
     warps. Exit code 0 means that all of the left side agrees, 1 that something is different or cannot be judged.
     """
-    with open_database(db) as database, opened(output, filter(None, (left, right))) as file:
-        comparison = database.diff(left, right, type=type, **only)
+    with open_database(db) as database, opened(output, [left, *(words or ())]) as file:
+        (_, *right), operand = _sides(database, [left, *(words or ())])
+        if len(right) > 1:
+            raise LanemapError(f"compare two sources, not {1 + len(right)}: {right[1]} names no operand either")
+        comparison = database.diff(left, next(iter(right), None), operand, **tiles)
         write_report(comparison, format, file, everything=everything)
     return DISAGREES if comparison.unexplained or (comparison.exit_code and not allow_unjudged) else OK
 
 
-@app.command(epilog="Example: lanemap report tilelang-0.1.15 --fragment 'm16n8k64 s4 A'")
+@app.command(epilog="Example: lanemap report tilelang-0.1.15 m16n8k64 s4 A")
 def report(
-    sources: Annotated[list[str], argument("SOURCE", f"A source, or a library such as {_LIBRARY}.", source_names)],
-    fragment: str | None = None,
+    words: Annotated[
+        list[str],
+        argument("SOURCE [SHAPE TYPE ROLE]", f"Sources, or libraries such as {_LIBRARY}. {_OPERAND}.", _next_word),
+    ],
     format: Annotated[str, "One of markdown, html, json, issue."] = "markdown",
     output: str = "-",
     db: str | None = None,
@@ -73,6 +104,7 @@ def report(
     effect on a product and the true layout. Exit code 1 means that there are defects.
     """
     with open_database(db) as database, opened(output) as file:
-        defects = database.report(*sources, fragment=fragment)
+        sources, operand = _sides(database, words)
+        defects = database.report(*sources, operand=operand)
         write(defects.report(format.lower()), file)
     return DISAGREES if defects.defects else OK

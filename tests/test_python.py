@@ -206,13 +206,13 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
     for operand in (3, ["m16n8k16"]):
         with pytest.raises(lanemap.LanemapError, match="names no operand: write it like 'm16n8k16 f32 D'"):
             database.chain("m16n8k16 f32 D", operand)
-    with pytest.raises(lanemap.LanemapError, match="type 3 is not text"):
-        database.diff("ptx-isa-9.4", "h200-sm_90a", type=3)
+    with pytest.raises(lanemap.LanemapError, match="3 names no operand"):
+        database.diff("ptx-isa-9.4", "h200-sm_90a", 3)
     for diff in (shipped[:1], shipped):
         with pytest.raises(lanemap.LanemapError, match="name the operand to compare, .* and two sources"):
             database.draw("m16n8k16", "f16", "A", diff=diff)
     with pytest.raises(lanemap.LanemapError, match="name a source"):
-        database.report(fragment="m16n8k16 f16 A")
+        database.report(operand="m16n8k16 f16 A")
     with pytest.raises(lanemap.LanemapError, match="name a capture file"):
         database.import_layouts("capture")
     with pytest.raises(lanemap.LanemapError, match="count '2' is not a whole number"):
@@ -235,7 +235,7 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
         (lambda db: db.check(5), "source 5 is not text"),
         (lambda db: db.check([5]), "source 5 is not text"),
         (lambda db: db.report(5), "source 5 is not text"),
-        (lambda db: db.report("ptx-isa-9.4", fragment=5), "5 names no operand"),
+        (lambda db: db.report("ptx-isa-9.4", operand=5), "5 names no operand"),
         (lambda db: db.source(5), "source 5 is not text"),
         (lambda db: db.source(""), "no source '': choose from"),
         (lambda db: db.remove(5), "source 5 is not text"),

@@ -127,7 +127,7 @@ _NETWORK = r"(socket|socketserver|ssl|asyncio\.streams|http\.client|urllib\.requ
     [
         ("find", "m16n8k16", "f16", "A", "--row", "9", "--col", "3"),
         ("chain", "m16n8k16 f32 D", "m16n8k16 f16 A"),
-        ("diff", "ptx-isa-9.4", "h200-sm_90a", "--shape", "m16n8k256"),
+        ("diff", "ptx-isa-9.4", "h200-sm_90a", "m16n8k256"),
         ("sql", "SELECT COUNT(*) FROM source"),
         ("import", "python", "tensor-layouts", "--db", "own.db"),
         ("export", "--shape", "m16n8k8", "--format", "parquet", "--output", "own.parquet"),

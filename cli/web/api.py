@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 
-from ... import DEFAULT_SOURCE, Chaining, Fragments, Only, Place, Rows, Which
+from ... import DEFAULT_SOURCE, Chaining, Fragments, Place, Rows, Tiles, Which
 from ... import Query as OperandQuery
 from ..app import encoded
 from ..export import FileFormat
@@ -266,10 +266,10 @@ async def check(
 
 
 @explained
-async def compared(type: str | None = None, **only: Unpack[Only]) -> dict[str, Any]:
-    """The operands to compare, and the tile that the left side claims."""
+async def compared(operand: str | None = None, **tiles: Unpack[Tiles]) -> dict[str, Any]:
+    """The operand to compare, and the tile that the left side claims."""
     # A form also sends the fields that are empty.
-    return {name: value or None for name, value in {"type": type, **only}.items()}
+    return {name: value or None for name, value in {"operand": operand, **tiles}.items()}
 
 
 Compared = Annotated[dict[str, Any], Depends(compared)]

@@ -80,15 +80,6 @@ class Chaining(Tiles, total=False):
     vendor: str | None
 
 
-class Only(Tiles, total=False):
-    """Which operands are compared, and the tile of many instructions that one side claims; see ``Which``."""
-
-    shape: str | None
-    role: str | None
-    instruction: str | None
-    vendor: str | None
-
-
 @dataclass(frozen=True)
 class Query:
     """Which fragments: names in any case, a leading dot allowed, as in ``.F16``. None is any.
@@ -153,6 +144,19 @@ class Query:
         parts = [part for part in (shape, type, role) if part is not None]
         tokens = all(isinstance(part, str) for part in parts) and (len(parts) != 2 or is_role(parts[1]))
         return cls.parse(parts, **more) if tokens else cls(shape, type, role, **more)
+
+    @classmethod
+    def begins(cls, token: str) -> bool:
+        """Whether a token can begin the name of an operand, as that of a source does not.
+
+        >>> Query.begins("m16n8k16"), Query.begins("h200-sm_90a")
+        (True, False)
+        """
+        try:
+            tokens = cls.parse(token).tokens
+        except LanemapError:  # a vendor, or an opcode that is misspelt
+            return True
+        return is_role(token) or {*tokens.values()} != {"instruction"} or not tokens.keys().isdisjoint(INSTRUCTIONS)
 
     @staticmethod
     def split(tokens: Sequence[str]) -> list[list[str]]:

@@ -86,7 +86,7 @@ def test_a_capture_is_a_file_that_diff_calls_identical(run, card, tmp_path):
     assert result.code == 0
     assert {row["status"] for row in json.loads(result.out)} == {"captured"}
     assert f"stored as simulated-warp-sm_90a in {path}" in " ".join(result.err.split())
-    assert run("diff", path, "h200-sm_90a", "--shape", "m16n8k16").code == 0
+    assert run("diff", path, "h200-sm_90a", "m16n8k16").code == 0
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -94,7 +94,7 @@ def test_a_capture_is_a_file_that_diff_calls_identical(run, card, tmp_path):
 def test_a_capture_without_a_file_goes_to_the_database(run, card, file):
     assert run("capture", "--shape", "m8n8k16", "--name", "mine", db=file).code == 0
     assert "mine" in run("list", "sources", db=file).out
-    assert run("diff", "mine", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
+    assert run("diff", "mine", "h200-sm_90a", "m8n8k16", db=file).code == 0
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_a_card_like_the_one_that_ships_gets_a_source_of_its_own(run, card, file
     monkeypatch.setattr("lanemap.capture.run.source_name", lambda *_: "h200-sm_90a")
     said = run("capture", "--shape", "m8n8k16", db=file).out
     assert f"stored as h200-sm_90a-own in {file}" in " ".join(said.split())
-    assert run("diff", "h200-sm_90a-own", "h200-sm_90a", "--shape", "m8n8k16", db=file).code == 0
+    assert run("diff", "h200-sm_90a-own", "h200-sm_90a", "m8n8k16", db=file).code == 0
 
 
 @pytest.mark.slow

@@ -132,14 +132,14 @@ def stable(text):
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_report_goes_to_a_file_as_to_stdout(run, tmp_path, form):
     path = tmp_path / "report"
-    arguments = ("diff", PRINTED, CARD, "--shape", "m16n8k8", "--format", form)
+    arguments = ("diff", PRINTED, CARD, "m16n8k8", "--format", form)
     assert run(*arguments, "--output", path).out == ""
     assert stable(path.read_text()).replace("...", "") == stable(run(*arguments).out).replace("...", "")
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_json_has_every_element(run):
-    report = json.loads(run("diff", PRINTED, CARD, "--shape", "m16n8k256", "--format", "json").out)
+    report = json.loads(run("diff", PRINTED, CARD, "m16n8k256", "--format", "json").out)
     told = {fragment["role"]: fragment for fragment in report["comparisons"][0]["fragments"]}
     assert [len(told[role]["elements"]) for role in "ABCD"] == [1024, 0, 0, 0]
     assert all(element["left_col"] == element["right_col"] + 32 for element in told["A"]["elements"])
@@ -147,7 +147,7 @@ def test_json_has_every_element(run):
 
 
 def test_all_lists_every_element(run):
-    arguments = ("diff", PRINTED, CARD, "--shape", "m16n8k256")
+    arguments = ("diff", PRINTED, CARD, "m16n8k256")
     assert len(run(*arguments, "--all").out.splitlines()) > 1024
     assert "and 1016 more elements" in run(*arguments).out
 
@@ -308,7 +308,7 @@ def test_junit_is_read_by_junitparser(run, whole):
     assert [case.name for case in failed] == ["A of mma m16n8k256 b1", "D of movmatrix m8n8 b16 trans"]
     assert "reg 1: col is 32 too high" in failed[0].result[0].message
     # Of two sources that are compared, the cases are what the first one has.
-    sides = ("diff", CARD, PRINTED, "--shape", "m16n8k32", "--format")
+    sides = ("diff", CARD, PRINTED, "m16n8k32", "--format")
     report = junitparser.JUnitXml.fromstring(run(*sides, "junit").out.encode())
     names = [case.name for suite in report for case in suite]
     there = json.loads(run(*sides, "json").out)["comparisons"][0]["fragments"]
@@ -318,11 +318,11 @@ def test_junit_is_read_by_junitparser(run, whole):
 @pytest.mark.slow
 def test_annotations_are_commands_of_a_workflow(run):
     """Each is one line, and names no file where none is known. In a check, what an erratum explains is none."""
-    said = run("diff", PRINTED, CORRECTED, "--shape", "m16n8k256", "--format", "github").out
+    said = run("diff", PRINTED, CORRECTED, "m16n8k256", "--format", "github").out
     words = f"{PRINTED} against {CORRECTED}: reg 1: col is 32 too high"
     assert said == f"::error title=A of mma m16n8k256 b1::{words}\n"
     assert "::error" not in run("check", "--against", CARD, "--format", "github").out
-    lines = run("diff", PRINTED, CARD, "--shape", "m16n8k64", "--format", "github").out.splitlines()
+    lines = run("diff", PRINTED, CARD, "m16n8k64", "--format", "github").out.splitlines()
     assert lines
     assert all(line.startswith("::warning title=") for line in lines)
 
@@ -344,9 +344,23 @@ def test_a_side_may_be_a_capture_or_an_export(run, tmp_path):
     for form in ("csv", "parquet", "arrow"):
         exported = tmp_path / f"printed.{form}"
         run("export", "--source", PRINTED, *("--instruction", "mma"), "--output", exported)
-        assert run("diff", PRINTED, exported, "--instruction", "mma").code == 0
+        assert run("diff", PRINTED, exported, "mma").code == 0
     assert run("diff", exported, CARD).code == 1
     assert run("diff", exported, exported).code == 0
+
+
+@pytest.mark.slow
+def test_what_follows_a_source_is_another_one_or_an_operand(run, refused, tmp_path, monkeypatch):
+    """Also a file that is called like a role. What is neither is said to be no source."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(lanemap._recordings()[0], "b")
+    assert run("diff", PRINTED, "b", "m16n8k256", "b1", "A").out.startswith(f"{PRINTED} against b: 1 different")
+    assert run("diff", PRINTED, "B", "m16n8k256", "b1").out.startswith(f"{PRINTED} against the best evidence: 1 ide")
+    assert run("diff", PRINTED, CARD.upper(), "m16n8k256", "b1", "B").code == 0
+    refused("diff", PRINTED, "ptx-isa-9.7", "m16n8k256", words=("ptx-isa-9.7 is neither a source nor a file",))
+    refused("diff", PRINTED, CARD, "nobody", words=("compare two sources, not 3",))
+    refused("diff", PRINTED, "HMMA.16816.F3", words=("did you mean HMMA.16816.F16",))
+    refused("diff", PRINTED, "m16n8k77", "f16", words=("nothing to compare",))
 
 
 @pytest.mark.slow
@@ -358,7 +372,7 @@ def test_a_side_may_be_anyones_table(run, tmp_path):
         f"AND instruction = 'mma' AND source = '{CORRECTED}'"
     )
     exported.write_text(run("sql", query, "--format", "csv").out)
-    result = run("diff", exported, CARD, "--shape", "m16n8k16", "--type", "f16", "--instruction", "mma")
+    result = run("diff", exported, CARD, "mma", "m16n8k16", "f16")
     assert result.code == 0
     assert "4 identical" in " ".join(result.out.split())
 
@@ -398,7 +412,7 @@ def test_a_truncated_file_is_one_line(refused, run, tmp_path):
     [
         (("diff", PRINTED, "nobody"), ("nobody is neither a source nor a file", CARD)),
         (("diff",), ("missing argument", "LEFT")),
-        (("diff", PRINTED, CARD, "--shape", "m1n1k1"), ("nothing to compare", "of m1n1k1 in common")),
+        (("diff", PRINTED, CARD, "m1n1k1"), ("nothing to compare", "of m1n1k1 in common")),
         (("diff", PRINTED, CARD, "--format", "xml"), ("xml", "junit")),
         (("diff", PRINTED, CARD, "--output", "/no/such/report"), ("/no/such/report",)),
         (("check", "--against", "nobody"), ("no source 'nobody'", CARD)),
@@ -426,7 +440,7 @@ def test_import_a_capture_and_compare_it(run, refused, whole, tmp_path):
 def test_a_table_of_windows_says_where_they_end(run):
     """A capture's sparse A against the document: refined, in both directions."""
     for left, right in ((CORRECTED, CARD), (CARD, CORRECTED)):
-        report = json.loads(run("diff", left, right, "--instruction", "mma.sp", "--role", "A", "--format", "json").out)
+        report = json.loads(run("diff", left, right, "mma.sp", "A", "--format", "json").out)
         told = report["comparisons"][0]["fragments"]
         narrower = {fragment["narrower"] for fragment in told if fragment["verdict"] == "refined"}
         assert narrower == {"right" if right == CARD else "left"}
@@ -437,10 +451,10 @@ def test_a_sparse_table_without_windows_is_not_judged(run, tmp_path, fragments):
     a = next(one for one in fragments if one.key[:4] == ("mma.sp", "m16n8k16", "f16", "A") and one.has_rows)
     rows = [f"m16n8k16,f16,A,{e.lane},{e.reg},{e.slot},{e.row},{e.col},mma.sp" for e in a.records()]
     (tmp_path / "mine.csv").write_text("\n".join(["shape,type,role,lane,reg,slot,row,col,instruction", *rows]) + "\n")
-    found = run("diff", str(tmp_path / "mine.csv"), "--role", "A")
+    found = run("diff", str(tmp_path / "mine.csv"), "mma.sp", "A")
     assert found.code == 1
     assert "A of mma.sp m16n8k16 f16 (the left has no col_last: each of its columns may" in " ".join(found.out.split())
-    annotated = run("diff", str(tmp_path / "mine.csv"), "--role", "A", "--format", "github").out
+    annotated = run("diff", str(tmp_path / "mine.csv"), "mma.sp", "A", "--format", "github").out
     assert "the left has no col_last" in annotated
 
 
@@ -458,11 +472,11 @@ def test_a_relabelled_import_is_told_with_its_permutation(run, file, fragments):
                 table["col_last"] = table["col"]
             right.append(replace(fragment, elements=table))
     load(locate(str(file)), [Source("theirs", "import", "theirs", right)])
-    result = run("diff", "theirs", CORRECTED, "--instruction", "mma", "--shape", "m16n8k16", db=file)
+    result = run("diff", "theirs", CORRECTED, "mma", "m16n8k16", db=file)
     assert result.code == 0
     assert "A of mma m16n8k16 f16: k: swap bits 1 and 3" in result.out
     assert "B of mma m16n8k16 f16: k: swap bits 1 and 3" in result.out
     for form in ("table", "markdown", "html"):
-        report = run("diff", "theirs", CORRECTED, "--shape", "m16n8k16", "--format", form, db=file).out
+        report = run("diff", "theirs", CORRECTED, "m16n8k16", "--format", form, db=file).out
         numbers = " ".join(map(str, swapped))
         assert f"K 0-15 on the left is on the right: {numbers}" in " ".join(report.split())

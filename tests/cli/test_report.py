@@ -37,7 +37,7 @@ def test_the_corrected_document_and_the_capture_have_none(run):
 @pytest.mark.slow
 def test_one_operand_to_a_file(run, tmp_path):
     file = tmp_path / "defect.html"
-    result = run("report", "PTX-ISA-9.4", "--fragment", "m16n8k256 b1 A", "--format", "HTML", "--output", file)
+    result = run("report", "PTX-ISA-9.4", "m16n8k256", "b1", "A", "--format", "HTML", "--output", file)
     assert (result.code, result.out) == (1, "")
     page = file.read_text()
     assert page.count("<h2>") == page.count("<img") == 1
@@ -49,7 +49,7 @@ def test_an_issue_for_each_defect(run):
     issues = result.out.split("\n---\n")
     assert (result.code, len(issues)) == (1, 3)
     assert all(text.lstrip().startswith("# ") and "- **where**: " in text for text in issues)
-    (one,) = run("report", "ptx-isa-9.4", "--fragment", "m16n8k256 b1 A", "--format", "issue").out.split("\n---\n")
+    (one,) = run("report", "ptx-isa-9.4", "m16n8k256", "b1", "A", "--format", "issue").out.split("\n---\n")
     assert one.strip() == issues[0].strip()
 
 
@@ -63,4 +63,4 @@ def test_database_reports_the_same(run, built):
 def test_bad_usage(refused):
     refused("report", "nothing", words=("no source 'nothing'", "ptx-isa-9.4"))
     refused("report", "ptx-isa-9.4", "--format", "table", words=("defects are reported as markdown, html, json",))
-    refused("report", "ptx-isa-9.4", "--fragment", "m16n8k77 f16 A", words=("m16n8k77",))
+    refused("report", "ptx-isa-9.4", "m16n8k77", "f16", "A", words=("m16n8k77",))

@@ -248,8 +248,8 @@ def test_every_surface_answers_for_a_member(own, tmp_path):
         assert {result.key for result in found} == {one.key}
         reported = [operand.result for defect in database.report("wrong").defects for operand in defect.wrong]
         assert [(result.key, str(result.verdict)) for result in reported] == [(one.key, "different")]
-        assert database.diff("wrong", "ptx-isa-9.4+errata", shape="m64n24k16").exit_code == 1
-        both = database.diff("ptx-isa-9.1", "ptx-isa-9.4", shape="m64n24k16", role="B").results
+        assert database.diff("wrong", "ptx-isa-9.4+errata", "m64n24k16").exit_code == 1
+        both = database.diff("ptx-isa-9.1", "ptx-isa-9.4", "m64n24k16 B").results
         assert one.key in {result.key for result in both}
 
 
@@ -279,7 +279,7 @@ def test_a_comparison_counts_members_as_a_file_does(database, tmp_path):
     wgmma = {"type": "tf32", "instruction": "wgmma"}
     database.export(file, query=lanemap.Query(source="ptx-isa-9.1", **wgmma))
     pairs = [(left, right) for left in ("ptx-isa-9.1", file) for right in ("ptx-isa-9.4", "ptx-isa-9.1")]
-    found = [database.diff(*pair, **wgmma) for pair in pairs]
+    found = [database.diff(*pair, "wgmma tf32") for pair in pairs]
     every = database.source("ptx-isa-9.1").with_rows
     families = [one for one in every if (one.instruction, one.type) == ("wgmma", "tf32")]
     assert found[1].compared == sum(len(one.every) for one in families) > 32

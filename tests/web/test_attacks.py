@@ -226,7 +226,7 @@ def test_a_hundred_uploads_at_once_are_all_answered(client, database, monkeypatc
 
     def send(number):
         body = (sent.getvalue(), wrong, bomb(10), *[b"x" * 1_000_000] * 7)[number % 10]
-        return client.post("/api/diff?against=ptx-isa-9.1%2Berrata&type=bf16&shape=m16n8k8", content=body)
+        return client.post("/api/diff?against=ptx-isa-9.1%2Berrata&operand=m16n8k8+bf16", content=body)
 
     limit = httpx.Limits(max_connections=None)
     with httpx.Client(base_url=client.base_url, timeout=300, limits=limit) as client, ThreadPoolExecutor(100) as many:

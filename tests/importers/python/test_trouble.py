@@ -419,7 +419,7 @@ def test_the_command(run, file, library):
     assert "lane 3 value 0 is not defined, and 7 more: ValueError: no lane 3" in found.out
     (library / "mine.toml").write_text(f'library = "Mine"\npackage = "mine"\n[[entry]]\nmodule = "mylib"\n{GOOD}\n')
     assert run("import", "python", "mine.toml", "--name", "ours", db=file).code == 0
-    result = run("diff", "ours", "ptx-isa-9.4", "--type", "f16", "--role", "A", "--shape", "m16n8k16", db=file)
+    result = run("diff", "ours", "ptx-isa-9.4", "m16n8k16", "f16", "A", db=file)
     assert "identical" in result.out.split("\n")[0]
 
 
