@@ -13,8 +13,8 @@ from ...db.layout.algebra import Array
 #: an atomic writes that decides by what it finds, others may read plainly, as before a loop of cas.
 OWN, COPIES, WGMMA, BULK, COMPLETES, DECIDES = range(6)
 
-#: For whom an access is strong: for nobody, for threads of the same block, or for all (8.5).
-WEAK, BLOCK, GRID = range(3)
+#: Scopes, in which an access is strong or a fence orders: none, the block, its cluster, or all (8.5).
+WEAK, BLOCK, CLUSTER, GRID = range(4)
 
 
 class Manner(NamedTuple):

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
+from .accesses import CLUSTER
 from .launch import Maker, Step, Unknown
 from .moves import space_of
 from .order import Mbarrier, latest
@@ -53,7 +54,7 @@ def _of_cluster(machine: Machine, instruction: Statement, _: Function) -> Step:
         return lambda group: machine.wait(group, np.full(machine.threads, OF_CLUSTER), None)
     if "relaxed" in instruction.parts:
         return lambda _: None
-    return lambda group: machine.order.fence(group.warps, alone=False)
+    return lambda group: machine.order.fence(group.warps, CLUSTER, acquires=False)
 
 
 def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:

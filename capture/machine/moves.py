@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
 from ...db.layout.algebra import Array
 from . import floats
-from .accesses import BLOCK, COPIES, DECIDES, GRID, OWN, WEAK, Manner
+from .accesses import BLOCK, CLUSTER, COPIES, DECIDES, GRID, OWN, WEAK, Manner
 from .launch import Maker, Step, Unknown, known
 from .ptx import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
@@ -40,16 +39,13 @@ def nothing(_: Machine, __: Statement, ___: Function) -> Step:
 
 def _fences(machine: Machine, instruction: Statement, _: Function) -> Step:
     """fence and membar: of the async proxy, or for others; other proxies are those of the threads here."""
+    words, order = {*instruction.parts}, machine.order
     if instruction.parts[1:3] == ("proxy", "async"):
-        return lambda group: machine.order.fence_proxy(group.warps)
-    if {"proxy", "mbarrier_init"} & {*instruction.parts}:
+        return lambda group: order.fence_proxy(group.warps)
+    if {"proxy", "mbarrier_init"} & words:
         return lambda _: None
-    return partial(_fence, machine, alone="cta" in instruction.parts)
-
-
-def _fence(machine: Machine, group: ActiveThreads, *, alone: bool) -> None:
-    """Threads fence what they know for others, ``alone`` for those of their block."""
-    machine.order.fence(group.warps, alone=alone)
+    scope, acquires, releases = scope_of(words), "release" not in words, "acquire" not in words
+    return lambda group: order.fence(group.warps, scope, acquires=acquires, releases=releases)
 
 
 def space_of(instruction: Statement, words: str) -> str:
@@ -59,10 +55,14 @@ def space_of(instruction: Statement, words: str) -> str:
     return _SPACES[named[0].partition("::")[0]] if named else ""
 
 
-def _strength(instruction: Statement) -> int:
-    """For whom a load or a store is strong. Blocks of a cluster are not told from others."""
-    words = {*instruction.parts}
-    return WEAK if not words & {*_STRONG} else BLOCK if "cta" in words else GRID
+def scope_of(words: Collection[str]) -> int:
+    """The scope that words of an instruction name."""
+    return BLOCK if "cta" in words else CLUSTER if "cluster" in words else GRID
+
+
+def _strength(words: Collection[str]) -> int:
+    """The scope in which a load or a store is strong."""
+    return scope_of(words) if {*words} & {*_STRONG} else WEAK
 
 
 def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -73,7 +73,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
     addresses = machine.addresses(source, function)
     width = bits_of(type_) // 8
     size = width * len(results)
-    strong = _strength(instruction)
+    strong, acquires = _strength(instruction.parts), "acquire" in instruction.parts
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
@@ -81,7 +81,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
         for memory, index, who in machine.access(space, addresses(threads), size, threads):
             data[who], held[who] = machine.load(memory, index, size, who, Manner(strong=strong))
             if strong:
-                machine.order.synchronize(memory.name, index, who, hears=True, alone=strong == BLOCK)
+                machine.order.synchronize(memory.name, index, who, strong, reads=True, acquires=acquires)
         for number, result in enumerate(results):
             at = slice(number * width, (number + 1) * width)
             bits = np.ascontiguousarray(data[:, at]).view(f"u{width}").ravel()
@@ -103,20 +103,20 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     items = source.items if isinstance(source, Vector) else (source,)
     values = machine.registers_of(items, type_, function, loose=True)
     addresses = machine.addresses(target, function)
-    width, strong = bits_of(type_) // 8, _strength(instruction)
+    width, strong = bits_of(type_) // 8, _strength(instruction.parts)
     how = Manner(strong=strong)
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
         if "release" in instruction.parts:
-            _fence(machine, group, alone=strong == BLOCK)
+            machine.order.fence(group.warps, strong, acquires=False)
         parts = [each.bits if each.width == 8 * width else each.bits.astype(f"u{width}") for each in values]
         data = np.ascontiguousarray(np.stack(parts, axis=1)).view("u1").reshape(machine.threads, -1)
         held = joined(values, width)
         for memory, index, who in machine.access(space, addresses(threads), data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, how)
             if strong:
-                machine.order.synchronize(memory.name, index, who, tells=True, alone=strong == BLOCK)
+                machine.order.synchronize(memory.name, index, who, strong, writes=True)
 
     return step
 
@@ -159,19 +159,21 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     width = bits_of(type_) // 8
     if not operation or (vector and operation != "add"):
         raise Unknown(f"{instruction.opcode} is not known")
-    strong = BLOCK if "cta" in parts else GRID
-    alone = strong == BLOCK  # other blocks are not ordered by it
+    strong = scope_of(parts)
+    acquires, releases = (bool({word, "acq_rel"} & {*parts}) for word in ("acquire", "release"))
     how, by = Manner(strong=strong, passes=True), DECIDES if operation in _COMPARES else OWN
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
         address = addresses(threads)
-        if {"release", "acq_rel"} & {*parts}:
-            _fence(machine, group, alone=alone)
+        if releases:
+            machine.order.fence(group.warps, strong, acquires=False)
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address + number * width, width, threads):
-                machine.order.synchronize(memory.name, index, who, hears=returns, tells=True, alone=alone)
+                machine.order.synchronize(
+                    memory.name, index, who, strong, reads=returns, writes=True, acquires=acquires
+                )
                 machine.reads(memory, index, width, who, how)
                 before, _ = memory.load(index, width)
                 for turn in turns(index):

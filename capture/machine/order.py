@@ -2,9 +2,11 @@
 
 The time of an access is the number of its step. Each warp knows up to which time each agent is done, and each lane
 knows it of the lanes of its warp. They come to know it where they meet, where they wait for what others signal, and
-from an atomic or a strong load of a place where it was told behind a fence. An access races with an earlier one that is
-not known to who executes it, if one of the two writes, and not both are strong for each other. What goes through the
-async proxy sees of other writes only those that a fence has carried there (9.7.13.4).
+where they acquire what others have released (8.9): a strong write tells what is behind a fence of its scope, or is a
+release itself, and who reads it strongly knows that behind a fence of their own, or where the read is an acquire. An
+access races with an earlier one that is not known to who executes it, if one of the two writes, and not both are strong
+for each other. What goes through the async proxy sees of other writes only those that a fence has carried there
+(9.7.13.4).
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ from ...db.layout.algebra import Array
 from .accesses import (
     BLOCK,
     BULK,
+    CLUSTER,
     COMPLETES,
     COPIES,
     DECIDES,
+    GRID,
     OWN,
     PLAIN,
-    WEAK,
     WGMMA,
     Accesses,
     Manner,
@@ -49,44 +52,46 @@ _COLUMNS, _READS = 16, 1 << 22
 #: What warps know themselves, and what of it the async proxy sees.
 _KNOWN, _CARRIED = range(2)
 
-#: Behind which fences: any, and those that are for other blocks, too.
-_NEAR, _FAR = range(2)
+#: What warps tell of it, as it is behind their fences, and what they were told and may use behind their next one.
+_TELLS, _TOLD = range(2)
 
 
 class Race(NamedTuple):
     """Which of some accesses race, the instruction that the first of them races with, and who executed that.
 
-    ``at_once``: both write at once, and only one of them stays.
+    ``at_once``: both write at once, and only one of them stays. ``told``: it was told of, and no fence has followed.
     """
 
     accesses: Array
     at: int
     by: str = ""
     at_once: bool = False
+    told: bool = False
 
 
 class History:
     """What the blocks of a grid leave behind for those that run after them.
 
-    ``steps`` has the instruction of each step, ``told`` what one knows who reads a place, and ``tellers`` number the
-    blocks that have told others anything, from 1.
+    ``steps`` has the instruction of each step, ``clusters`` the cluster of each block, ``told`` what one is told who
+    reads a place, and ``tellers`` number the blocks that have told others anything, from 1.
     """
 
-    def __init__(self, blocks: int, size: int) -> None:
+    def __init__(self, clusters: Array, size: int) -> None:
         self.steps = [0]
         self.globe = Accesses(size, max(min(_COLUMNS, _READS // max(size, 1)), 1))
-        self.alone = blocks == 1
+        self.clusters, self.alone = clusters, len(clusters) == 1
         self.told: dict[tuple[object, ...], Array] = {}
-        self.tellers, self.telling = np.zeros(blocks, np.int32), 0
+        self.tellers, self.telling = np.zeros(len(clusters), np.int32), 0
 
 
 class Order:
     """What the warps and lanes of some blocks know.
 
     ``known`` (2, warps, agents) are the times that a warp, and the async proxy for it, knows of the agents of its block
-    and of the warps of blocks that have told. ``fenced`` is that behind fences, ``seen`` (threads, 2, lanes) what a
-    thread knows of the lanes of its warp and of their copies. Up to ``settled`` a warp knows of all that threads of
-    its block did, and ``news`` are warps whose lanes did something since all of them met.
+    and of the warps of blocks that have told. ``notices`` (2, scopes, ...) is what they tell, and were told, in each
+    scope, ``seen`` (threads, 2, lanes) what a thread knows of the lanes of its warp and of their copies. Up to
+    ``settled`` a warp knows of all that threads of its block did, and ``news`` are warps whose lanes did something
+    since all of them met.
     """
 
     def __init__(self, history: History, blocks: Array, launched: Array, size: int) -> None:
@@ -96,7 +101,7 @@ class Order:
         self.near = _KINDS * self.per_block + _BARRIERS
         agents = self.near + (1 + history.telling) * self.per_block
         self.known = np.zeros((2, warps, agents), np.int32)
-        self.fenced = np.zeros((2, *self.known.shape), np.int32)
+        self.notices = np.zeros((2, GRID, *self.known.shape), np.int32)
         self.seen = np.zeros((launched.size, 2, WARP), np.int32)
         self.settled = np.zeros(warps, np.int64)
         self.news = np.zeros(warps, bool)
@@ -202,8 +207,8 @@ class Order:
             accesses = accesses[:, :1]
         late = np.asarray(accesses >= self._settled(memory, threads, how.by)) & may_race(accesses)
         if how.strong:
-            other, abroad = strength(accesses), self._who(accesses)[0] != self.block[threads // WARP][:, None]
-            late &= (other == WEAK) | abroad & (np.minimum(other, how.strong) == BLOCK)
+            apart = self._apart(self._who(accesses)[0], self.block[threads // WARP][:, None])
+            late &= np.minimum(strength(accesses), how.strong) < apart
         if late.any():
             own = np.broadcast_to(threads[:, None], late.shape)[late]
             late[late] = self._unseen(seen, accesses[late], own)
@@ -230,6 +235,11 @@ class Order:
             unseen[beside] |= by_lane < time[beside]
         return unseen
 
+    def _apart(self, block: Any, other: Any) -> Any:
+        """The least scope that two blocks have in common."""
+        clusters = self.history.clusters
+        return BLOCK + (block != other).astype(np.int64) * (1 + (clusters[block] != clusters[other]))
+
     def _who(self, accesses: Array) -> tuple[Array, Array]:
         """The block of each access, and its thread or mbarrier there."""
         kind, _, who = parts(accesses)
@@ -247,7 +257,10 @@ class Order:
             name = f"block {block}"
         elif by == OWN and kind <= COPIES and self._beside(thread, own):
             name = f"lane {thread % WARP}" * (thread % WARP != own % WARP)
-        return Race(rows, self.history.steps[time], name)
+        reader, known = threads[rows[:1]], self.known[_KNOWN]
+        informed = np.maximum(known, self.notices[_TOLD, :, _KNOWN].max(axis=0))
+        told = self._unseen(known, first, reader)[0] and not self._unseen(informed, first, reader)[0]
+        return Race(rows, self.history.steps[time], name, told=bool(told))
 
     def _beside(self, thread: Any, own: Any) -> Any:
         """Whether a thread of a block is of the warp of another one."""
@@ -264,17 +277,19 @@ class Order:
         return notice
 
     def learn(self, warps: Array, notice: Array) -> None:
-        """Warps come to know what others did before they gave notice of it."""
-        agents, copies = notice.shape[-1], self._agent(warps, COPIES)
-        self.known[:, warps, :agents] = np.maximum(self.known[:, warps, :agents], notice[:, None])
-        own = self.seen.reshape(len(self.known[0]), WARP, 2, WARP)
-        own[warps, :, COPIES] = np.maximum(own[warps, :, COPIES], notice[_KNOWN, copies][:, None, None])
+        """Warps come to know what others did before they gave notice of it, all the same or each its own."""
+        agents = notice.shape[-1]
+        notice = np.broadcast_to(notice.reshape(2, -1, agents), (2, len(warps), agents))
+        self.known[:, warps, :agents] = np.maximum(self.known[:, warps, :agents], notice)
+        copies = notice[_KNOWN, np.arange(len(warps)), self._agent(warps, COPIES)]
+        own = self.seen.reshape(-1, WARP, 2, WARP)
+        own[warps, :, COPIES] = np.maximum(own[warps, :, COPIES], copies[:, None, None])
 
     def meet(self, mask: Array) -> None:
         """Threads of one block wait for each other: all know what each knows."""
         warps = np.unique(np.flatnonzero(mask) // WARP)
         self.known[:, warps] = self.notice(warps)[:, None]
-        self.fenced[:, :, warps] = self.fenced[:, :, warps].max(axis=2, keepdims=True)
+        self.notices[..., warps, :] = self.notices[..., warps, :].max(axis=-2, keepdims=True)
         if len(warps) == self.per_block:
             self.settled[warps] = self.now
         self.meet_lanes(mask, all_lanes=True)
@@ -284,9 +299,9 @@ class Order:
         warps = np.unique(np.flatnonzero(mask) // WARP)
         for block in np.unique(self.block[warps]):
             self.meet(mask & np.repeat(self.block == block, WARP))
-        notice = reduce(latest, map(self._told, warps.tolist()))
+        notice = reduce(latest, [self._notice(warp, CLUSTER) for warp in warps.tolist()])
         for warp in warps.tolist():
-            self._hear(warp, notice)
+            self.learn(np.array([warp]), self._told(warp, notice))
 
     def meet_lanes(self, mask: Array, *, all_lanes: bool = False) -> None:
         """Lanes of each warp come to know what they, or all of it, have done until now."""
@@ -306,58 +321,61 @@ class Order:
         self.notice(warps)
         self.known[_CARRIED, warps] = self.known[_KNOWN, warps]
 
-    def fence(self, warps: Array, *, alone: bool) -> None:
-        """What warps know is there for whom they tell from now on, ``alone`` for those of their block."""
-        self.notice(warps)
-        self.fenced[: 1 if alone else 2, :, warps] = self.known[:, warps]
+    def fence(self, warps: Array, scope: int, *, acquires: bool = True, releases: bool = True) -> None:
+        """Warps know from now on what they were told in a scope, and tell there what they know."""
+        if acquires:
+            self.learn(warps, self.notices[_TOLD, :scope][..., warps, :].max(axis=0))
+        if releases:
+            self.notice(warps)
+            self.notices[_TELLS][:scope, :, warps] = self.known[:, warps]
 
     def synchronize(
         self,
         memory: str,
         index: Array,
         threads: Array,
+        scope: int,
         *,
-        hears: bool = False,
-        tells: bool = False,
-        alone: bool = False,
+        reads: bool = False,
+        acquires: bool = False,
+        writes: bool = False,
     ) -> None:
-        """Threads access places strongly: they know what was told there, and tell what is behind their fences."""
-        if hears:
+        """Threads access places strongly in a scope: they are told what was told there, and tell others."""
+        if reads:
             self.meet_lanes(np.isin(np.arange(self.launched.size), threads), all_lanes=True)
-        told = self.history.told
+        told, abroad = self.history.told, memory == "global" and not self.history.alone
         for place, warp in dict.fromkeys(zip(index.tolist(), (threads // WARP).tolist(), strict=True)):
             block = int(self.block[warp])
-            near, far = (memory, place, block), (memory, place)
-            if hears and near in told:
-                self.learn(np.array([warp]), told[near])
-            if hears and not alone and far in told:
-                self._hear(warp, told[far])
-            if tells and self.fenced[_NEAR, :, warp].any():
-                told[near] = latest(told.get(near), self.fenced[_NEAR, :, warp])
-            if (
-                tells
-                and not alone
-                and memory == "global"
-                and not self.history.alone
-                and self.fenced[_FAR, :, warp].any()
-            ):
-                told[far] = latest(told.get(far), self._told(warp))
+            of = (block, int(self.history.clusters[block]), 0)[: scope if abroad else BLOCK]
+            for within, those in enumerate(of, BLOCK):
+                key = memory, place, within, those
+                if reads and key in told:
+                    notice = self._told(warp, told[key])
+                    if acquires:
+                        self.learn(np.array([warp]), notice)
+                    else:
+                        pending = self.notices[_TOLD, within - BLOCK, :, warp, : notice.shape[-1]]
+                        np.maximum(pending, notice, out=pending)
+                if writes and self.notices[_TELLS, within - BLOCK, :, warp].any():
+                    told[key] = latest(told.get(key), self._notice(warp, within))
 
-    def _hear(self, warp: int, notice: Array) -> None:
-        """A warp learns what those of other blocks, and of its own, have told all."""
-        self.learn(np.array([warp]), notice)
-        own = notice[:, self._abroad(int(self.block[warp]))]
-        self.known[:, warp, : own.shape[1]] = np.maximum(self.known[:, warp, : own.shape[1]], own)
+    def _told(self, warp: int, notice: Array) -> Array:
+        """What a notice tells a warp, also of warps of its own block."""
+        notice, own = notice.copy(), notice[:, self._abroad(int(self.block[warp]))]
+        notice[:, : own.shape[1]] = np.maximum(notice[:, : own.shape[1]], own)
+        return notice
 
-    def _told(self, warp: int) -> Array:
-        """What a warp tells warps of other blocks."""
+    def _notice(self, warp: int, scope: int) -> Array:
+        """What a warp tells warps of a scope."""
+        if scope == BLOCK:
+            return np.asarray(self.notices[_TELLS, scope - BLOCK, :, warp].copy())
         block, history = int(self.block[warp]), self.history
         if not history.tellers[block]:
             history.telling += 1
             history.tellers[block] = history.telling
             more = [(0, 0), (0, 0), (0, self.per_block)]
-            self.known, self.fenced = np.pad(self.known, more), np.pad(self.fenced, [(0, 0), *more])
-        notice, own = self.fenced[_FAR, :, warp].copy(), self._abroad(block)
+            self.known, self.notices = np.pad(self.known, more), np.pad(self.notices, [(0, 0), (0, 0), *more])
+        notice, own = self.notices[_TELLS, scope - BLOCK, :, warp].copy(), self._abroad(block)
         notice[:, own] = np.maximum(notice[:, own], notice[:, : self.per_block])
         notice[:, : self.near] = 0
         return notice

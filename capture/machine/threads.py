@@ -345,7 +345,8 @@ class Threads:
         if race is not None:
             own, there = (self.program[at][0] for at in (self.at, race.at))
             whose = f" in {race.by}" if race.by else ""
-            words = f"{does} {there.parts[0]} of {there.place}{whose} {other}, and nothing orders the two"
+            orders = "no fence behind the read that tells of it" if race.told else "nothing"
+            words = f"{does} {there.parts[0]} of {there.place}{whose} {other}, and {orders} orders the two"
             if race.at_once:
                 words = "writes another value where another thread writes at once"
             self.fault("race", threads[race.accesses], f"{own.parts[0]} {words}")

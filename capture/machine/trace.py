@@ -107,13 +107,12 @@ def trace(
     tape, log = Tape(1 + sum(argument.count for argument in arrays), _alone(arrays)), Log()
     size = prod(function.cluster)
     together = max((_WAITING if _waits(module) else _TOGETHER) // prod(block) // size, 1) * size
-    order: Sequence[int] = range(prod(grid))
-    if size > 1:  # the blocks of a cluster follow each other
-        order = sorted(order, key=lambda number: _cluster(number, grid, function.cluster))
+    clusters = _clusters(grid, function.cluster)
+    order = np.argsort(clusters, kind="stable").tolist()  # the blocks of a cluster follow each other
     unknown: dict[str, str] = {}
     # Without a product an array of integers may stand for anything of its width.
     typed = [argument for argument in arrays if steps or argument.floating]
-    history = History(prod(grid), len(globe.data))
+    history = History(clusters, len(globe.data))
     job = Job(module, function, launch, globe, symbols.named, tape, log, history, layouts, bind, typed)
     for first in range(0, prod(grid), together):
         blocks = order[first : first + together]
@@ -167,10 +166,10 @@ def _say(progress: Callable[[int, int], object] | None, first: int, total: int, 
         progress(first + ended, total)
 
 
-def _cluster(number: int, grid: Sequence[int], size: Sequence[int]) -> tuple[int, ...]:
-    """The place of the cluster that a block of a grid is in."""
-    x, y, z = number % grid[0], number // grid[0] % grid[1], number // grid[0] // grid[1]
-    return z // size[2], y // size[1], x // size[0]
+def _clusters(grid: Sequence[int], size: Sequence[int]) -> Array:
+    """The number of the cluster that each block of a grid is in."""
+    z, y, x = (at // of for at, of in zip(np.indices(grid[::-1]), size[::-1], strict=True))
+    return np.asarray((z * grid[1] + y) * grid[0] + x).ravel()
 
 
 def _alone(arrays: Sequence[Argument]) -> Array | None:

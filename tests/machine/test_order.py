@@ -16,7 +16,7 @@ class Block:
     """Two warps of a block, and four bytes of its shared memory; each access is a step."""
 
     def __init__(self):
-        self.order = Order(History(1, 1), np.zeros(64, int), BOTH, 4)
+        self.order = Order(History(np.zeros(1, int), 1), np.zeros(64, int), BOTH, 4)
         self.arrived, self.commit, self.fence = self.order.arrived, self.order.commit, self.order.fence_proxy
         self.meet = self.order.meet
 
@@ -116,7 +116,7 @@ FLAG = np.array([8])
 STRONG = {"reads": WEAK, "writes": WEAK, "adds": GRID, "adds here": BLOCK, "polls": GRID, "polls here": BLOCK}
 READS = "reads", "polls", "polls here"
 STEPS = st.tuples(
-    st.sampled_from([*STRONG, "meet", "lanes", "fence", "tells", "hears"]),
+    st.sampled_from([*STRONG, "meet", "lanes", "fence", "tells", "hears", "acquires"]),
     st.sampled_from(THREADS),
     st.integers(0, 1),
 )
@@ -130,10 +130,10 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
     What is known to a lane of a warp is so to the other where it is of another warp. A race that is found is one; one
     that is not found is with a read of which another one is kept, or with what another write has hidden.
     """
-    history = History(2, 2)
+    history = History(np.arange(2), 2)
     order = Order(history, np.arange(128) // 64, np.arange(128) % 32 < 2, 0)
     lanes, told = {thread: set() for thread in THREADS}, {}
-    fenced = {thread: set() for thread in THREADS}
+    fenced, pending = ({thread: set() for thread in THREADS} for _ in range(2))
     done, last = [], {}  # each event has a thread, a byte, and a kind
     for kind, thread, byte in steps:
         order.begin(0)
@@ -147,22 +147,27 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
             union = set().union(*(lanes[each] for each in same))
             mask = np.isin(np.arange(128) // (64 if kind == "meet" else 32), block if kind == "meet" else warp)
             (order.meet if kind == "meet" else order.meet_lanes)(mask & order.launched.reshape(-1))
-            behind = set().union(*(fenced[each] for each in same)) if kind == "meet" else set()
+            for table in (fenced, pending) if kind == "meet" else ():
+                behind = set().union(*(table[each] for each in same))
+                table.update({each: set(behind) for each in same})
             for each in same:
-                lanes[each], fenced[each] = set(union), fenced[each] | behind
-        elif kind in ("fence", "tells", "hears"):
+                lanes[each] = set(union)
+        elif kind in ("fence", "tells", "hears", "acquires"):
             of_warp = [each for each in THREADS if each // 32 == warp]
             if kind == "fence":  # for all of a warp, as what is behind it
-                order.fence(np.array([warp]), alone=False)
+                order.fence(np.array([warp]), GRID)
+                for each in of_warp:
+                    lanes[each] |= pending[each]
                 for each in of_warp:
                     fenced[each] = set().union(*(lanes[other] for other in of_warp))
             elif kind == "tells":
-                order.synchronize("global", FLAG, who, tells=True)
+                order.synchronize("global", FLAG, who, GRID, writes=True)
                 told = {*told} | fenced[thread]
             else:
-                order.synchronize("global", FLAG, who, hears=True)
+                order.synchronize("global", FLAG, who, GRID, reads=True, acquires=kind == "acquires")
                 for each in of_warp:
-                    lanes[each] |= {*told}.union(*(lanes[other] for other in of_warp))
+                    lanes[each] |= set().union(*(lanes[other] for other in of_warp))
+                    (lanes if kind == "acquires" else pending)[each] |= {*told}
         else:
             writes, strong = kind not in READS, STRONG[kind]
             races = [

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanemap.capture.machine.accesses import BLOCK, GRID
 from lanemap.capture.machine.order import History, Order
 
 from ..modes import examples
@@ -105,18 +106,30 @@ WRITES = "setp.lt.u32 %p, %t, 32; @!%p bra WAIT;\nst.shared.u32 [%s], %t; bar.wa
 READS = "bra OVER;\nWAIT: {}; setp.ne.u32 %p, %d, 1; @%p bra WAIT;\n"
 READS += "xor.b32 %o, %s, 128; ld.shared.u32 %v, [%o];\nOVER:"
 POLLS = "ld.volatile.shared.u32 %d, [flag]"
+FENCED_POLLS = POLLS + "; membar.cta"
 NOTICES = {
     ("", "st.release.cta.shared.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): True,
     ("", "st.relaxed.cta.shared.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): False,
-    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS): True,
-    ("", "st.volatile.shared.u32 [flag], 1;", POLLS): False,
-    ("fence.acq_rel.cta;", "atom.shared.exch.b32 %d, [flag], 1;", "atom.shared.or.b32 %d, [flag], 0"): True,
-    ("fence.acq_rel.gpu;", "red.shared.add.u32 [flag], 1;", "ld.relaxed.cta.shared.u32 %d, [flag]"): True,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", FENCED_POLLS): True,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS): False,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS + "; fence.release.cta"): False,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS + "; fence.acquire.cta"): True,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS + "; fence.proxy.async"): False,
+    ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS + "; bar.warp.sync -1"): False,
+    ("fence.acquire.cta;", "st.volatile.shared.u32 [flag], 1;", FENCED_POLLS): False,
+    ("fence.release.cta;", "st.volatile.shared.u32 [flag], 1;", FENCED_POLLS): True,
+    ("", "st.volatile.shared.u32 [flag], 1;", FENCED_POLLS): False,
+    ("fence.acq_rel.cta;", "atom.shared.exch.b32 %d, [flag], 1;", "atom.shared.or.b32 %d, [flag], 0"): False,
+    ("fence.acq_rel.cta;", "atom.shared.exch.b32 %d, [flag], 1;", "atom.acquire.cta.shared.or.b32 %d, [flag], 0"): True,
+    ("", "atom.acq_rel.cta.shared.exch.b32 %d, [flag], 1;", "atom.acq_rel.cta.shared.or.b32 %d, [flag], 0"): True,
+    ("", "atom.acquire.cta.shared.exch.b32 %d, [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): False,
+    ("fence.sc.gpu;", "red.shared.add.u32 [flag], 1;", "ld.relaxed.cta.shared.u32 %d, [flag]; fence.sc.cta"): True,
+    ("fence.acq_rel.gpu;", "red.shared.add.u32 [flag], 1;", "ld.relaxed.cta.shared.u32 %d, [flag]"): False,
     ("", "red.release.cta.shared.add.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): True,
     ("fence.proxy.async;", "red.shared.add.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): False,
-    ("membar.cta;", "st.shared.u32 [flag], 1;", POLLS): False,
+    ("membar.cta;", "st.shared.u32 [flag], 1;", FENCED_POLLS): False,
     ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", "mov.u32 %d, 1"): False,
-    ("membar.cta;", "st.shared.u32 [%s], 77; @%p st.volatile.shared.u32 [flag], 1;", POLLS): False,
+    ("membar.cta;", "st.shared.u32 [%s], 77; @%p st.volatile.shared.u32 [flag], 1;", FENCED_POLLS): False,
     ("membar.cta;", "st.volatile.global.u32 [%out+256], 1;", "ld.acquire.cta.global.u32 %d, [%out+256]"): True,
 }
 
@@ -133,7 +146,7 @@ def test_a_warp_reads_what_another_has_given_notice_of(notice):
 COUNT = """st.shared.u32 [%s], %t; bar.warp.sync -1; membar.cta;
 and.b32 %o, %t, 31; setp.eq.u32 %p, %o, 0; mov.u32 %d, 0; @%p atom.shared.inc.u32 %d, [flag], 3;
 shfl.sync.idx.b32 %d, %d, 0, 31, -1; mov.u32 %v, 0;
-setp.eq.u32 %p, %d, {}; xor.b32 %o, %s, 384; @%p ld.shared.u32 %v, [%o];
+membar.cta; setp.eq.u32 %p, %d, {}; xor.b32 %o, %s, 384; @%p ld.shared.u32 %v, [%o];
 """
 
 
@@ -153,7 +166,7 @@ def test_notice_of_another_block_is_none():
     """A warp of the second block waits for what one of the first says, and reads what one of its own has written."""
     first = "mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %t, 0; setp.eq.and.u32 %p, %o, 0, %p;"
     kernel = f"{WRITES}membar.gl; {first} @%p st.volatile.global.u32 [%out], 1;\n"
-    kernel += READS.format("ld.volatile.global.u32 %d, [%out]")
+    kernel += READS.format("ld.volatile.global.u32 %d, [%out]; membar.gl")
     found = run(FLAGGED + kernel + TAIL, ["out=u32[64]=0"], block=64, grid=2).findings
     shared = [each.words for each in found if "warp 1, lane 0 of block 1" in each.words]
     assert any("ld reads what st of line 8 writes" in words for words in shared), found
@@ -181,7 +194,8 @@ def test_an_atomic_of_a_block_alone_tells_no_other(scope, ok):
         ("ld.relaxed.gpu.global", "st.relaxed.cta.global", True),
         ("ld.relaxed.gpu.global", "red.global.add", False),
         ("ld.relaxed.gpu.global", "red.cta.global.add", True),
-        ("ld.relaxed.cluster.global", "red.cluster.global.add", False),
+        ("ld.relaxed.cluster.global", "red.cluster.global.add", True),
+        ("ld.relaxed.cluster.global", "red.global.add", True),
     ],
 )
 @pytest.mark.parametrize("first", ["reads", "writes"])
@@ -222,6 +236,26 @@ def test_every_block_that_races_is_counted(text, grid):
     assert (f", {grid - 1} times)" in finding.words) or grid == 2
 
 
+#: Blocks 0 and 1 are one cluster, 2 and 3 another. One writes, another one reads.
+CLUSTER = HEAD.replace("u64 out)", "u64 out) .reqnctapercluster 2")
+SCOPES = """mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 0; @%p bra FIRST; setp.eq.u32 %p, %o, {reader}; @%p bra WAIT; ret;
+FIRST: st.global.u32 [%out], 5; fence.acq_rel.{fence}; st.relaxed.{tells}.global.u32 [%out+4], 1; ret;
+WAIT: ld.relaxed.{hears}.global.u32 %d, [%out+4]; setp.ne.u32 %p, %d, 1; @%p bra WAIT;
+fence.acq_rel.{last}; ld.global.u32 %v, [%out]; st.global.u32 [%out+8], %v; ret; }}"""
+
+
+@pytest.mark.parametrize("reader", [1, 2])
+@pytest.mark.parametrize("narrow", ["", "fence", "tells", "hears", "last"])
+def test_a_scope_must_have_both_blocks(reader, narrow):
+    """One of the words is of a narrower scope than the others, which the blocks have not in common."""
+    least, less = ("cluster", "cta") if reader == 1 else ("gpu", "cluster")
+    words = {name: less if name == narrow else least for name in ("fence", "tells", "hears", "last")}
+    found = run(CLUSTER + SCOPES.format(reader=reader, **words), ["out=u32[4]=0"], block=1, grid=4)
+    assert found.ok == (not narrow), found
+    said = "no fence behind the read that tells of it" in " ".join(found.text().split())
+    assert said == (narrow == "last"), found
+
+
 @pytest.mark.parametrize(("fence", "ok"), [("membar.gl;", True), ("membar.cta;", False), ("", False)])
 def test_what_threads_fence_before_they_meet_one_of_them_tells(fence, ok):
     """A thread of the first block writes, another one gives notice, and a second block reads."""
@@ -230,6 +264,30 @@ def test_what_threads_fence_before_they_meet_one_of_them_tells(fence, ok):
     setp.eq.u32 %p, %t, 0; @%p atom.relaxed.gpu.global.exch.b32 %d, [%out+4], 1; ret;
     WAIT: ld.acquire.gpu.global.u32 %d, [%out+4]; setp.ne.u32 %p, %d, 1; @%p bra WAIT;
     ld.global.u32 %v, [%out]; ret; }}"""
+    found = run(HEAD + text, ["out=u32[4]=0"], block=33, grid=2)
+    assert found.ok == ok, found
+
+
+@pytest.mark.parametrize(
+    ("hears", "meeting", "ok"),
+    [
+        ("ld.acquire.gpu.global.u32 %d, [%out+4];", "bar.sync 0;", True),
+        ("ld.relaxed.gpu.global.u32 %d, [%out+4]; membar.gl;", "bar.sync 0;", True),
+        ("ld.volatile.global.u32 %d, [%out+4];", "bar.sync 0; membar.gl;", True),
+        ("atom.acq_rel.gpu.global.cas.b32 %d, [%out+4], 1, 0;", "bar.sync 0;", True),
+        ("ld.volatile.global.u32 %d, [%out+4];", "bar.sync 0;", False),
+        ("ld.volatile.global.u32 %d, [%out+4];", "membar.cta; bar.sync 0; membar.cta;", False),
+        ("ld.acquire.gpu.global.u32 %d, [%out+4];", "", False),
+        ("atom.global.cas.b32 %d, [%out+4], 1, 0;", "bar.sync 0;", False),
+    ],
+)
+def test_what_one_thread_acquires_the_others_have_after_they_met(hears, meeting, ok):
+    """A thread of the second block waits for what the first says, and one of another warp reads."""
+    text = f"""mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 1; @%p bra SECOND; setp.eq.u32 %p, %t, 0; @!%p ret;
+    st.global.u32 [%out], 5; st.release.gpu.global.u32 [%out+4], 1; ret;
+    SECOND: setp.eq.u32 %p, %t, 0; @!%p bra OVER;
+    WAIT: {hears} setp.ne.u32 %p, %d, 1; @%p bra WAIT;
+    OVER: {meeting} setp.eq.u32 %p, %t, 32; @%p ld.global.u32 %v, [%out]; @%p st.global.u32 [%out+8], %v; ret; }}"""
     found = run(HEAD + text, ["out=u32[4]=0"], block=33, grid=2)
     assert found.ok == ok, found
 
@@ -371,7 +429,7 @@ LANES = 4
 )
 def test_lanes_race_as_sets_of_what_happened_before_say(steps):
     """Against a definition: each access has the set of accesses that happened before it."""
-    lanes = Order(History(1, 1), np.zeros(WARP, int), np.arange(WARP) < LANES, 2)
+    lanes = Order(History(np.zeros(1, int), 1), np.zeros(WARP, int), np.arange(WARP) < LANES, 2)
     past = [set() for _ in range(LANES)]  # of each lane
     done = []
     for kind, members, byte in steps:
@@ -417,9 +475,10 @@ def test_blocks_that_take_turns_do_not_race(nvcc, blocks):
     assert found.ok, found
 
 
+@pytest.mark.parametrize("which", ["FENCE", pytest.param("ACQUIRE", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("fence", ["", "__threadfence_block()"])
-def test_without_a_fence_they_do(nvcc, fence):
-    (finding,) = run(nvcc("semaphore", "sm_80", f"FENCE={fence}"), TURNS, PRODUCT, grid=4).findings
+def test_without_a_fence_they_do(nvcc, which, fence):
+    (finding,) = run(nvcc("semaphore", "sm_80", f"{which}={fence}"), TURNS, PRODUCT, grid=4).findings
     assert re.match(r"race: ld reads what st of semaphore.cu:\d+ in block 0 writes", finding.words), finding
 
 
@@ -467,8 +526,9 @@ def test_blocks_race_also_where_they_do_not_run_at_once():
     assert finding.words.endswith("lane 0, 7168 times)"), finding
 
 
-def test_notice_of_a_block_is_what_is_behind_its_fence():
-    history, byte, changed = History(2, 8), np.array([[0]]), np.ones((1, 1), bool)
+@pytest.mark.parametrize("acquires", [False, True])
+def test_notice_of_a_block_is_what_is_behind_its_fence(acquires):
+    history, byte, changed = History(np.arange(2), 8), np.array([[0]]), np.ones((1, 1), bool)
     blocks = Order(history, np.arange(2 * WARP) // WARP, np.ones(2 * WARP, bool), 0)
     first, second, flag = np.array([0]), np.array([WARP]), np.array([4])
 
@@ -481,15 +541,20 @@ def test_notice_of_a_block_is_what_is_behind_its_fence():
         return blocks.reads(history.globe, byte, second)
 
     writes()
-    blocks.synchronize("global", flag, first, tells=True)
-    blocks.synchronize("global", flag, second, hears=True)
+    blocks.synchronize("global", flag, first, GRID, writes=True)
+    blocks.synchronize("global", flag, second, GRID, reads=True, acquires=True)
     assert reads() is not None
-    blocks.fence(np.array([0]), alone=False)
-    blocks.synchronize("global", flag, first, tells=True)
+    blocks.fence(np.array([0]), GRID)
+    blocks.synchronize("global", flag, first, GRID, writes=True)
     assert reads() is not None
-    blocks.synchronize("global", np.array([0]), second, hears=True)  # another place
+    blocks.synchronize("global", np.array([0]), second, GRID, reads=True, acquires=True)  # another place
     assert reads() is not None
-    blocks.synchronize("global", flag, second, hears=True)
+    blocks.synchronize("global", flag, second, GRID, reads=True, acquires=acquires)
+    if not acquires:
+        assert reads().told
+        blocks.fence(np.array([1]), BLOCK)
+        assert reads().told
+        blocks.fence(np.array([1]), GRID)
     assert reads() is None
     writes()
     assert reads() is not None

@@ -6,6 +6,9 @@
 #ifndef FENCE
 #define FENCE __threadfence()
 #endif
+#ifndef ACQUIRE
+#define ACQUIRE __threadfence()
+#endif
 
 extern "C" __global__ void gemm(const half* A, const half* B, float* C, unsigned* turn, int K) {
     const int lane = threadIdx.x, depth = K / gridDim.x, first = blockIdx.x * depth;
@@ -21,6 +24,7 @@ extern "C" __global__ void gemm(const half* A, const half* B, float* C, unsigned
                        "r"(*(const uint32_t*)(b + 8)));
     }
     if (lane == 0) while (atomicAdd(turn, 0) != blockIdx.x);
+    ACQUIRE;
     __syncwarp();
     for (int i = 0; i < 4; i++) C[(lane / 4 + i / 2 * 8) * 8 + lane % 4 * 2 + i % 2] += d[i];
     FENCE;
