@@ -96,7 +96,8 @@ def _contents(path: str | os.PathLike[str]) -> tuple[bytes, str, dict[str, Array
             schema, rows_in, metadata = parquet.schema_arrow, parquet.metadata.num_rows, parquet.metadata.metadata or {}
             # Other files are not read: a small one may hold billions of rows.
             fits = schema.remove_metadata().equals(export.PACKED) and rows_in <= _MOST
-            table = parquet.read().combine_chunks() if fits else None
+            # One after another, as all together would take twice the memory.
+            columns = {name: parquet.read([name], use_threads=False)[name] for name in export.PACKED.names if fits}
     except (pyarrow.ArrowException, UnicodeError, MemoryError) as error:
         raise LanemapError(f"{path} is not a complete Parquet file: {in_one_line(error)}") from None
     except OSError as error:
@@ -106,15 +107,15 @@ def _contents(path: str | os.PathLike[str]) -> tuple[bytes, str, dict[str, Array
         raise LanemapError(f"{path} is not a capture: it is a Parquet file without lanemap's provenance")
     if rows_in > _MOST:
         raise LanemapError(f"{path} has {rows_in} rows: no capture has more than {_MOST}")
-    if table is None:
+    if not fits:
         present = ", ".join(f"{field.name} {field.type}" for field in schema)
         raise LanemapError(
             f"{path} has columns {present}: a capture has {', '.join(export.PACKED.names)}, as lanemap writes them"
         )
-    if gaps := [name for name in export.PACKED.names if table[name].null_count]:
+    if gaps := [name for name, column in columns.items() if column.null_count]:
         raise LanemapError(f"{path} has empty values of {gaps[0]}: a capture has none")
     digest = "" if _EARLIER in metadata else metadata.get(export.DIGEST_KEY, b"none").decode("ascii", "replace")
-    return described, digest, {name: export.numbers(table[name]) for name in export.PACKED.names}
+    return described, digest, {name: export.numbers(column) for name, column in columns.items()}
 
 
 def _digest(header: bytes, columns: dict[str, Array]) -> str:
@@ -138,7 +139,7 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
     for name in Element._fields:
         table[name] = columns[name]
     further = np.diff(layout)
-    if ((further < 0) | ((further == 0) & (np.diff(place_numbers(table)) <= 0))).any():
+    if ((further < 0) | ((further == 0) & (np.diff(place_numbers(columns)) <= 0))).any():
         raise LanemapError("elements are not sorted by lane, register and slot, or a slot has two")
     layouts = [packed(rows.tobytes()) for rows in np.split(table, starts[1:-1])]
     checked, fragments = set[Hashable](), list[Fragment]()

@@ -558,7 +558,7 @@ def elements(columns: Mapping[str, Array], slots: int = 0) -> Array:
     return table if (np.diff(numbers) >= 0).all() else chosen(table, np.argsort(numbers, kind="stable"))
 
 
-def place_numbers(table: Array) -> Array:
+def place_numbers(table: Mapping[str, Array] | Array) -> Array:
     """A number for the place of each element, in the order of lane, reg and slot."""
     numbers: Array = table[PLACE[0]].astype("i8")
     for name in PLACE[1:]:
@@ -602,12 +602,12 @@ def check_names(source: Source) -> None:
         raise LanemapError(f"{source!r} is not a source: read_file and import_layouts return sources")
     check_name(source.name)
     check_name(source.title, f"title of {source.name}")
-    for fragment in source.fragments:
-        for name in ("instruction", "shape", "type", "major", "qualifiers"):
-            word = getattr(fragment, name)
+    for name in ("instruction", "shape", "type", "major", "qualifiers"):
+        for word in {getattr(fragment, name) for fragment in source.fragments}:
             optional = word is None and name in ("major", "qualifiers")
             if not optional and not (isinstance(word, str) and _WORD.fullmatch(word)):
                 raise LanemapError(f"{source.name}: invalid {name} {word!r}: use only letters, digits and _ . :")
+    for fragment in source.fragments:
         if fragment.selector is not None and fragment.selector not in range(4):
             raise LanemapError(f"{source.name}: invalid selector {fragment.selector!r}: it is 0 to 3")
         try:

@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import LanemapError
@@ -69,8 +68,8 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
     of_row = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
     untold = np.repeat([fragment.status == UNTOLD_WINDOWS for fragment in fragments], counts)
     if untold.any():  # what was not claimed to be exact is not claimed now
-        gaps = untold & (numbers[_NUMBERS.index("col")] == numbers[_NUMBERS.index("col_last")])
-        columns["col_last"] = pc.if_else(pa.array(gaps), None, columns["col_last"])
+        col, col_last = (numbers[_NUMBERS.index(name)] for name in ("col", "col_last"))
+        columns["col_last"] = pa.array(np.ma.MaskedArray(col_last, untold & (col == col_last)))
     for name in _TEXT:
         text = pa.array([getattr(fragment, name) for fragment in fragments], pa.string()).dictionary_encode()
         columns[name] = text.cast(pa.dictionary(pa.int16(), pa.string())).take(of_row)

@@ -32,12 +32,16 @@ class Extent(NamedTuple):
         """The elements of a table that are stored."""
         return chosen(table, (table["reg"] < self.registers) & (table["col"] < self.cols))
 
-    def part(self, table: Any, whole: "Extent") -> "Extent | None":
-        """That of a table which is a part of the one that has this extent; None if it ends within a repetition."""
+    def part(self, whole: "Extent", count: int, held: int) -> "Extent | None":
+        """That of a part of the table which has this extent; None if it ends within a repetition.
+
+        ``whole`` is the extent of all that the part has, ``count`` how many elements that is, and ``held`` how many are
+        stored of the table.
+        """
         if whole.registers <= self.registers and whole.cols <= self.cols:
             return whole
-        times = whole.cols // self.width
-        return self._replace(times=times) if len(table) == times * len(self.within(table)) else None
+        times, more = divmod(whole.cols, self.width)
+        return self._replace(times=times) if not more and count == times * held else None
 
 
 def extents(tables: Mapping[str, Any], shared: Mapping[str, str], wholes: Mapping[str, Extent]) -> dict[str, Extent]:
@@ -51,7 +55,8 @@ def extents(tables: Mapping[str, Any], shared: Mapping[str, str], wholes: Mappin
     found: dict[str, Extent] = {}
     for lender in tables.keys() - shared.keys():
         for extent in (_period(tables[lender], wholes[lender]), wholes[lender]):
-            of_parts = {digest: extent.part(tables[digest], wholes[digest]) for digest in parts[lender]}
+            held = len(extent.within(tables[lender]))
+            of_parts = {part: extent.part(wholes[part], len(tables[part]), held) for part in parts[lender]}
             if all(of_parts.values()):
                 break
         found |= {lender: extent} | {digest: of for digest, of in of_parts.items() if of}

@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any
 from zlib import compress
@@ -13,6 +12,7 @@ from zlib import compress
 import msgspec
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool
 
@@ -304,24 +304,24 @@ def _instruction_row(name: str, threads: int | None = None) -> tuple[Any, ...]:
     return name, row.vendor.name, threads or row.threads, row.moves, int(row.sparse)
 
 
-def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
+def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]] | NDArray[Any]) -> None:
     """Insert rows with their values in the order of the last columns: a number before them is given by the database."""
-    rows = [*rows]
-    if not rows:
+    if not isinstance(rows, np.ndarray):
+        rows = np.array([*rows], object)
+    if not len(rows):
         return
-    values = [*chain.from_iterable(rows)]
     in_file = connection.dialect.name == "sqlite"
-    width = len(rows[0])
+    width = rows.shape[1]
     marks = f"({', '.join(['?' if in_file else '%s'] * width)})"
     names = ", ".join(f'"{name}"' for name in table.c.keys()[-width:])
     # SQLAlchemy would take each row apart again, and SQLite takes many at once in a third of the time.
     for group in (_VARIABLES // width if in_file else 1, 1):
-        size = group * width
-        whole = len(values) // size * size
+        whole = len(rows) // group * group
         if whole:
             statement = f'INSERT INTO "{table.name}" ({names}) VALUES {", ".join([marks] * group)}'  # noqa: S608
-            connection.exec_driver_sql(statement, [tuple(values[at : at + size]) for at in range(0, whole, size)])
-        values = values[whole:]
+            together = rows[:whole].reshape(-1, group * width).tolist()
+            connection.exec_driver_sql(statement, [*map(tuple, together)])
+        rows = rows[whole:]
 
 
 def _words(citation: Citation) -> str:
@@ -370,7 +370,7 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
             copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows.tolist()))
     else:
         for at in range(0, len(rows), _ROWS):
-            _insert(connection, element, rows[at : at + _ROWS].tolist())
+            _insert(connection, element, rows[at : at + _ROWS])
     return ids
 
 
