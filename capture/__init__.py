@@ -1,1 +1,1 @@
-"""Sources that are measured: PTX generation, probes, the device, and a simulated warp."""
+"""Sources that are measured: PTX generation, probes, the device, and simulated threads."""

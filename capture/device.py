@@ -1,4 +1,4 @@
-"""The protocol for running kernels, which a GPU and the simulated group implement, and a bench that runs probes."""
+"""The protocol for running kernels, which a GPU implements, and a bench that runs probes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """A stand-in for PyCUDA, which interprets the kernels' PTX for all threads at once on a flat memory.
 
-What a tensor core does is left to a simulated group of threads, once for each instruction: what registers and what
+What a tensor core does is left to a model of a group of threads, once for each instruction: what registers and what
 shared memory it is given, and where its results go, is what the text of the kernel says.
 """
 

@@ -1,4 +1,4 @@
-"""Layout tables for the simulated group in which every slot holds a cell at random."""
+"""Layout tables for a model of a group of threads in which every slot holds a cell at random."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probes' own kernels on the machine give what the simulated group computes, whatever the table says.
+"""The probes' own kernels on the machine give what a model in numpy computes, whatever the table says.
 
 The group shares the arithmetic of values with the machine, but neither layouts as arrays nor how registers move.
 """
