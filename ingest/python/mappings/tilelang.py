@@ -8,7 +8,7 @@ from operator import add, floordiv, mod, mul, sub
 from types import SimpleNamespace
 
 import numpy as np
-import tilelang  # noqa: F401 - it brings a TVM of its own
+from tilelang import layout as layouts  # which brings a TVM of its own
 
 
 def _module(folder, name):
@@ -72,9 +72,22 @@ def accumulator(rows, columns, dtype="float16", depth=16):
     emitter = TensorMemory(dtype, dtype, "float32", b_transposed=True, chunk=depth)
     emitter.get_tcgen5_mma_meta(rows, columns, depth, True)
     tile = emitter.make_mma_store_layout(tirx.decl_buffer((rows, columns), "float32", scope="shared.tmem"))
-    at = dict(zip((variable.name for variable in tile.get_forward_vars()), np.indices((rows, columns))))
-    results = np.stack([0 * sum(at.values()) + _value(result, at) for result in tile.get_forward_index()], axis=-1)
+    results = np.stack(_mapped(tile, (rows, columns)), axis=-1)
     return lambda i, j: results[i, j].tolist()
+
+
+def shared(instruction, dtype, shape, k_major=True):
+    """The function (i, j) -> offset of a tile in shared memory that ``wgmma`` or ``tcgen05mma`` read."""
+    buffer = tirx.decl_buffer(shape, dtype, scope="shared.dyn")
+    tile = getattr(layouts, f"make_{instruction}_swizzled_layout")(buffer, k_major=k_major)
+    offsets = np.ravel_multi_index(_mapped(tile, shape), [int(extent) for extent in tile.get_output_shape()])
+    return lambda i, j: int(offsets[i, j])
+
+
+def _mapped(tile, shape):
+    """Each result of a layout of TileLang's, as an array of a shape."""
+    at = dict(zip((variable.name for variable in tile.get_forward_vars()), np.indices(shape)))
+    return [np.broadcast_to(_value(result, at), shape) for result in tile.get_forward_index()]
 
 
 def load(matrix, transposed):

@@ -230,3 +230,10 @@ def test_accumulators_in_tensor_memory_lie_where_cutlass_has_them(replayed):
     both = [(made, cutlass[made.key]) for made in emitter.fragments if made.key in cutlass]
     assert {made.key.qualifiers for made, _ in both} == {None, "ws"}
     assert all(made.same_layout(said) for made, said in both)
+
+
+def test_tilelang_swizzles_shared_memory_as_descriptors_read_it(replayed, known):
+    """Every mode of each width along K, and those of 16 bits along N."""
+    (shared,) = (each.source for each in replayed["tilelang"] if each.source.name.endswith(":shared memory"))
+    assert len(shared.fragments) == 90
+    assert all(made.digest == known[made.key].digest for made in shared.fragments)
