@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from .moves import space_of
 from .order import Mbarrier, latest
 from .ptx import Function, Name, Operand, Statement
 from .schedule import ENDED, OF_CLUSTER, POLLS, RUNS, Machine, aligned
-from .values import ActiveThreads
+from .values import UNSET, ActiveThreads
 
 #: Bytes of an object of mbarrier.
 _OBJECT = 8
@@ -78,17 +79,27 @@ def _counted(
     machine: Machine, target: Operand, source: Operand, operation: str, function: Function
 ) -> Callable[[ActiveThreads], Callable[[Array], None]]:
     """bar.red: how many of those that meet have a predicate, or whether all or any has it."""
-    result = machine.register(target, "u32" if operation == "popc" else "pred", function)
+    type_ = "u32" if operation == "popc" else "pred"
+    result = machine.register(target, type_, function)
     value, negated = machine.predicate(source, function)
-    votes = np.zeros(machine.threads, bool)
+    votes, unwritten = np.zeros((2, machine.threads), bool)
+
+    counts: Mapping[str, Callable[[Array], Any]] = {"popc": np.count_nonzero, "and": np.all, "or": np.any}
+    count = counts[operation]
 
     def meet(here: Array) -> None:
-        true = votes[here]
-        found = {"popc": np.count_nonzero(true), "and": true.all(), "or": true.any()}[operation]
-        result.put(np.full(machine.threads, found, result.bits.dtype), None, ActiveThreads.of(here))
+        found = count(votes[here])
+        unset = any(count(np.where(unwritten[here], each, votes[here])) != found for each in (False, True))
+        result.put_numbers(
+            type_,
+            np.full(machine.threads, found),
+            np.full(machine.threads, UNSET, np.int32) if unset else None,
+            ActiveThreads.of(here),
+        )
 
     def vote(group: ActiveThreads) -> Callable[[Array], None]:
         votes[group.mask] = (value.bits ^ negated)[group.mask]
+        unwritten[group.mask] = value.origins[group.mask, 0] == UNSET
         return meet
 
     return vote
@@ -215,7 +226,6 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
 
     def step(group: ActiveThreads) -> None:
         threads, done = group.threads, np.zeros(machine.threads, bool)
-        machine.patience[threads] += 1
         lost = group.mask.copy()
         for barrier, who in reached(machine, space, addresses(threads), threads):
             own = given.bits[who] & np.array(1, given.bits.dtype)

@@ -91,8 +91,6 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
                 bits = bits.view(f"u{result.width // 8}")
                 own = np.pad(held[:, at], ((0, 0), (0, result.width // 8 - width)))
             result.put(bits, own if own is not None and own.any() else None, group)
-        if strong:
-            machine.patience[group.mask] += 1
 
     return step
 
@@ -168,6 +166,8 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
         address = addresses(threads)
         if releases:
             machine.order.fence(group.warps, strong, acquires=False)
+        if operation == "cas":
+            machine.expect_set(sources[0][0], threads, "what cas compares with")
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address + number * width, width, threads):
@@ -187,7 +187,6 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
                 machine.writes(memory, index, before, who, how._replace(by=by))
             if returns:
                 result.put(old_bits, old_held if old_held.any() else None, group)
-        machine.patience[group.mask] += 1
 
     return step
 
@@ -240,6 +239,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         data, held = np.zeros((machine.threads, size), "u1"), np.zeros((machine.threads, size), np.int32)
         counts = np.full(machine.threads, size)
         if count is not None:
+            machine.expect_set(count, threads, "what says how much is copied")
             counts = np.where(count.bits, 0, size) if ignored else np.minimum(count.bits, size)
         reading = threads[counts[threads] > 0]
         for each in np.unique(counts[reading]):

@@ -1,7 +1,8 @@
 """How threads run: where they are, what they wait for, and where they meet.
 
 All threads of some blocks run at once, each with a program counter of its own. Those that are furthest behind go first,
-so that threads that went apart meet again where their ways join.
+so that threads that went apart meet again where their ways join; but who has gone round a loop more often than others
+lets them go first, as it may wait for what they do.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from .launch import MEANINGLESS, Job, Step, Unknown
 from .order import Mbarrier
 from .ptx import Statement
 from .threads import Threads
-from .values import UNSET, ActiveThreads, Register
+from .values import ActiveThreads, Register
 
 #: What a thread does. One that polls waits for a phase of an object of mbarrier, one that meets for lanes of its warp.
 RUNS, WAITS, ENDED, POLLS, MEETS = range(5)
 
 #: The barrier that all threads of a cluster have, behind those of a block.
 OF_CLUSTER = 16
+
+#: How often threads go round loops before others go first that have done so less.
+_ROUNDS = 16
 
 #: Steps after which it is said again how many blocks have ended.
 _SAID = 1000
@@ -48,7 +52,7 @@ class Machine(Threads):
         self.bind = job.bind
         self.state = np.where(self.launched, RUNS, ENDED)
         self.pc = np.zeros(self.threads, np.int64)
-        self.patience = np.zeros(self.threads, np.int64)
+        self.rounds = np.zeros(self.threads, np.int64)
         self.barrier = np.zeros((self.threads, 2), np.int64)
         self.arrived: dict[tuple[int, int], int] = {}
         self.mbarriers: dict[int, Mbarrier] = {}
@@ -109,7 +113,7 @@ class Machine(Threads):
                     if (self.state != ENDED).any():
                         self._stuck()
                     return
-                order = self.pc + (self.patience << 32)
+                order = self.pc + (self.rounds // _ROUNDS << 32)
                 first = order[runs].min()
                 mask = runs & (order == first)
                 self._straight(int(first & 0xFFFFFFFF), ActiveThreads.of(mask))
@@ -134,6 +138,7 @@ class Machine(Threads):
             if moved.any() or at in self.leaders or self.log.stopped:
                 stayed = group.mask & (self.pc == -1)
                 self.pc[stayed] = at
+                self.rounds += group.mask & (self.pc < at)
                 return
 
     def _execute(self, at: int, group: ActiveThreads) -> bool:
@@ -141,8 +146,8 @@ class Machine(Threads):
         step, guard, negated = self.step(at)
         chosen = group
         if guard is not None:
-            if guard.origin is not None and (unset := group.mask & (guard.origin[:, 0] == UNSET)).any():
-                self.fault("unset", np.flatnonzero(unset), "a predicate is uninitialised")
+            if guard.origin is not None:
+                self.expect_set(guard, group.threads, "a predicate")
             chosen = ActiveThreads.of(group.mask & (guard.bits ^ negated))
         if not chosen.full and self._parted(chosen):
             return False
@@ -181,7 +186,7 @@ class Machine(Threads):
         self.state[group.mask & np.repeat(parted, WARP)] = MEETS
         whole = np.repeat(parted & ~(needed & ~here).reshape(-1, WARP).any(axis=1), WARP) & here
         self.state[whole] = RUNS
-        self.patience[whole] = self.patience[whole].max(initial=0)
+        self.rounds[whole] = self.rounds[whole].max(initial=0)
         return True
 
     def _in_flight(self, flights: Flights, group: ActiveThreads) -> None:
@@ -283,7 +288,7 @@ class Machine(Threads):
             here = np.zeros(self.threads, bool)
             here[of] = waits
             self.state[here] = RUNS
-            self.patience[here] = self.patience[here].max()
+            self.rounds[here] = self.rounds[here].max()
             self.order.meet(here) if blocks == 1 else self.order.meet_blocks(here)
             self.arrived.pop((owner, number), None)
             if then := self.reductions.pop((owner, number), None):

@@ -231,11 +231,15 @@ class Threads:
         register = self.registers[function.name, base.name]
 
         def named(threads: Array) -> Array:
-            if register.origin is not None and (unset := (register.origin[threads] == UNSET).any(axis=-1)).any():
-                self.fault("unset", threads[unset], "an address is uninitialised")
+            self.expect_set(register, threads, "an address")
             return np.asarray(register.bits[threads].astype(np.int64) + offset)
 
         return named
+
+    def expect_set(self, register: Register, threads: Array, what: str) -> None:
+        """Note where nobody wrote what some threads have in a register."""
+        if register.origin is not None and (unset := (register.origin[threads] == UNSET).any(axis=-1)).any():
+            self.fault("unset", threads[unset], f"{what} is uninitialised")
 
     def warp_names(self, first: Array) -> Array:
         """The block and the warp in it of some threads, as an array (threads, 2)."""

@@ -208,7 +208,8 @@ def _codes(argument: Argument) -> Array:
 def _waits(module: Module) -> bool:
     """Whether threads may wait for what those of other blocks write, which then must run beside them."""
     body = (statement for function in module.functions.values() for statement in function.body)
-    return any(each.parts[0] == "ld" and {"acquire", "relaxed", "volatile"} & {*each.parts} for each in body)
+    strong = {"acquire", "relaxed", "volatile"}
+    return any(each.parts[0] == "atom" or (each.parts[0] == "ld" and strong & {*each.parts}) for each in body)
 
 
 class _Symbols(NamedTuple):

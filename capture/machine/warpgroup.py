@@ -118,6 +118,7 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
         numbers = {role: side.numbers.astype(kind) for role, side in sides.items()}
         for role, is_negative in zip("AB", negative, strict=False):
             numbers[role] = -numbers[role] if is_negative else numbers[role]
+        machine.expect_set(keep, threads.ravel(), "whether D is added")
         adding = keep.bits[threads[:, :1]]
         before = values.read_registers(form.operand("D"), bits_of(d, threads)).astype(kind)
         before = np.where(adding, before, 0)[:, layout.slot[0]]
@@ -153,8 +154,7 @@ def _cells(key: Key) -> tuple[Tile, Held]:
 def _in_memory(machine: Machine, form: Form, role: str, major: str, word: Register, threads: Array) -> _Matrix:
     """What descriptors name, one for each warpgroup: its slots are those of the layout that the first one says."""
     described = [int(number) for number in word.bits[threads[:, 0]]]
-    if (word.origins[threads] == UNSET).any():
-        machine.fault("unset", threads[0], f"the descriptor of {role} is uninitialised")
+    machine.expect_set(word, threads.ravel(), f"the descriptor of {role}")
     if wrong := wrong_bits(described[0]):
         machine.fault("descriptor", threads[0], f"the descriptor of {role}: {wrong}")
     fields = [Fields.of(number) for number in described]

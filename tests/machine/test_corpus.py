@@ -53,6 +53,7 @@ def test_a_warpgroup_that_reads_shared_memory_is_right(nvcc, database):
         ("wgmma.fence.sync.aligned;", "", "race: wgmma begins before any wgmma.fence orders its registers"),
         ("wgmma.wait_group.sync.aligned 0;", "", "race: st touches a register that wgmma of wgmma.cu:26 still uses"),
         ("wait_group.sync.aligned 0;", "wait_group.sync.aligned 1;", "st writes what wgmma of wgmma.cu:26 still uses"),
+        (", 1, 1, 1, 0, 0;", ", %p0, 1, 1, 0, 0;", "uninitialised: whether D is added is uninitialised"),
         ("4611686293305360384", "4611686293305393152", "no descriptor: the descriptor of B: bit 15 must be 0"),
         ("4611686293305360384", "4611686155866406912", "C[0][8] has the sum of C[0][4]; so for 7952"),
     ],

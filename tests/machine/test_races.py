@@ -341,12 +341,15 @@ def test_what_all_threads_load_and_one_stores():
 
 @pytest.mark.parametrize("operation", ["cas", "max"])
 def test_an_atomic_that_compares_may_follow_a_plain_read_of_others(operation):
-    """As a loop of cas begins with one, and as a maximum is looked at before."""
-    given = "0, 7" if operation == "cas" else "7"
-    text = f"""ld.global.u32 %v, [%out]; setp.lt.u32 %p, %t, 32;
-    @%p atom.global.{operation}.{"b32" if operation == "cas" else "u32"} %d, [%out], {given}; ld.global.u32 %v, [%out];
-    @%p ld.global.u32 %d, [%out]; add.u64 %out, %out, 4;"""
-    assert not races(text, block=33)
+    """As a loop of cas begins with one, and as a maximum is looked at before; and so may a plain write."""
+    type_, given = ("b32", "0, 7") if operation == "cas" else ("u32", "7")
+    atom = f"setp.lt.u32 %p, %t, 32; @%p atom.global.{operation}.{type_} %d, [%out], {given};"
+    assert not races(
+        f"""ld.global.u32 %v, [%out]; {atom} ld.global.u32 %v, [%out];
+        @%p ld.global.u32 %d, [%out]; add.u64 %out, %out, 4;""",
+        block=33,
+    )
+    assert not races(f"{atom} @!%p st.global.u32 [%out], 9; add.u64 %out, %out, 4; mov.u32 %v, 0;", block=33)
 
 
 def test_copies_of_other_lanes_are_there_behind_a_mbarrier():
@@ -493,6 +496,26 @@ def test_parts_that_a_block_reads_are_there_behind_a_fence(nvcc):
     weak = text.replace("ld.acquire.gpu.global", "ld.global")
     assert weak != text
     assert "race" in {each.kind for each in run(weak, STREAM, FORMULA, block=32, grid=3, limit=5000).findings}
+
+
+#: The first thread or block writes after some rounds of a loop, and others wait for that by plain loads.
+PLAIN_POLLS = """setp.ne.u32 %p, %s, 0; @%p bra WAIT; bra FIRST;
+WAIT: ld.global.u32 %d, [%out]; setp.ne.u32 %p, %d, {waits};
+@%p bra WAIT; ret;
+FIRST: mov.u32 %o, 0; AGAIN: add.u32 %o, %o, 1; setp.lt.u32 %p, %o, {rounds}; @%p bra AGAIN;
+st.global.u32 [%out], 5; ret; }}"""
+
+
+@pytest.mark.parametrize("rounds", [0, 100])
+@pytest.mark.parametrize(("who", "how"), [("%ctaid.x", {"block": 1, "grid": 3}), ("%tid.x", {"block": 3})])
+def test_who_waits_by_plain_loads_lets_others_go_on(who, how, rounds):
+    """Also where it waits for ever, what races is named."""
+    for waits in (5, 9):
+        text = HEAD + f"mov.u32 %s, {who};" + PLAIN_POLLS.format(rounds=rounds, waits=waits)
+        found = run(text, ["out=u32[2]=0"], limit=1000, **how)
+        assert any("st writes what ld of line 7" in each.words for each in found.findings), found
+        assert found.checked == (waits == 5), found
+        assert found.checked or "still running" in found.notes[0]
 
 
 COPY = """

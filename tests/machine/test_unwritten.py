@@ -57,6 +57,8 @@ def left(line, given=GIVEN, **how):
         (f"{UNSET} vote.sync.uni.pred %q, %q, -1; selp.u32 %a, 6, 7, %q; {KEEP}", 64, 0),
         (f"match.any.sync.b32 %a, %never, -1; {KEEP}", 64, 0),
         (f"redux.sync.add.u32 %a, %never, -1; {KEEP}", 64, 0),
+        (f"@%p mov.u32 %never, %a; {UNSET} bar.red.popc.u32 %a, 0, %q; {KEEP}", 64, 0),
+        (f"{UNSET} and.pred %q, %q, %p; bar.red.or.pred %q, 0, %q; selp.u32 %a, 6, 7, %q; {KEEP}", 64, 0),
         (f"set.gt.u32.u32 %a, %never, 3; {KEEP}", 64, 0),
         (f"set.eq.u32.u32 %a, %never, 77; {KEEP}", 64, 0),
         (f"slct.u32.s32 %a, %a, 7, %never; {KEEP}", 63, 0),
@@ -102,6 +104,8 @@ def test_what_nobody_wrote_and_is_stored_is_named(line, count, lane):
         f"{UNSET} selp.u32 %a, %a, %a, %q; {KEEP}",
         f"{UNSET} and.pred %q, %q, %p; selp.u32 %a, 6, 7, %q; @!%p st.global.u32 [%to], %a;",
         f"{UNSET} or.pred %q, %q, %p; vote.sync.any.pred %q, %q, -1; selp.u32 %a, 6, 7, %q; @%p {KEEP}",
+        f"{UNSET} or.pred %q, %q, %p; bar.red.or.pred %q, 0, %q; selp.u32 %a, 6, 7, %q; {KEEP}",
+        f"{UNSET} and.pred %q, %q, %p; bar.red.and.pred %q, 0, %q; selp.u32 %a, 6, 7, %q; {KEEP}",
         f"setp.lt.u32 %p, %never, 0; @%p st.global.u32 [%to], %never; {KEEP}",
         f"setp.ge.u32 %p, %never, 0; @%p st.global.u32 [%to], %a; {KEEP}",
         f"sub.u32 %never, %never, %never; add.u32 %a, %a, %never; {KEEP}",
@@ -135,6 +139,28 @@ def test_what_nobody_wrote_and_is_not_used_is_none(line):
 def test_a_predicate_that_hangs_on_what_nobody_wrote_is_named_where_it_does(line, lane, count):
     (finding,) = [each for each in left(line).findings if "predicate" in each.words]
     assert finding.words.endswith(f"a predicate is uninitialised (line 7, warp 0, lane {lane}, {count} times)")
+
+
+COPIES = "cp.async.ca.shared.global [%s], [%from], 4"
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("atom.global.cas.b32 %a, [%to], %never, 7;", "what cas compares with"),
+        (f"{COPIES}, %never;", "what says how much is copied"),
+        (f"{UNSET} {COPIES}, %q;", "what says how much is copied"),
+        ("ld.global.u32 %a, [%never+16];", "an address"),
+    ],
+)
+def test_what_an_instruction_does_by_what_nobody_wrote_is_named(line, what):
+    """Once for all threads that do so, and not for those that have written it."""
+    for written, count in (("", 64), ("@%p mov.u32 %never, 0;", 59)):
+        said = [each.words for each in left(f"{written} {line}", FILLED).findings if each.kind == "unset"]
+        assert len(said) == 1, said
+        assert f"uninitialised: {what} is uninitialised (line 7" in said[0]
+        assert said[0].endswith(f", {count} times)")
+    assert "unset" not in {each.kind for each in left(f"mov.u32 %never, 0; {line}", FILLED).findings}
 
 
 def test_an_array_that_is_filled_may_hold_anything():
