@@ -126,8 +126,8 @@ FACETS = ("vendor", "instruction", "target", "type")
 
 
 def look_up(survey: Survey, database: Database, text: str) -> tuple[list[Page], Page | None, str]:
-    """The pages that a name stands for, those that it names to the letter first; the one that it says just the name
-    of, which of two operands is that of their chain; and why there are none."""
+    """The pages that a name stands for, one of each operand, those that it names to the letter first; the one that it
+    says just the name of, which of two operands is that of their chain; and why there are none."""
     if not text.strip():
         return [], None, ""
     if chain := _chain(text):
@@ -145,7 +145,7 @@ def look_up(survey: Survey, database: Database, text: str) -> tuple[list[Page], 
             words = refusal(error)
     asked = {*text.lower().split()} - {*untargeted.lower().split()}
     named = [page for page in named if asked <= {*Survey.facets(*page.path)["target"]}]
-    pages = list(dict.fromkeys([*named, *like]))
+    pages = [first for first, *_ in grouped([*named, *like], lambda page: page.path).values()]
     # Of a dense and a sparse instruction, a name is that of the dense one; of several vendors it is nobody's.
     vendors = {title for page in named for title in Survey.facets(*page.path)["vendor"]}
     first = {page.path for page in named if page.path[0] == named[0].path[0]}

@@ -142,8 +142,10 @@ def _names(known: Survey, same: Mapping[Page, Page]) -> str:
     A kind is a vendor and the targets, a file that of the page that shows it. Pages of the guide have a title and the
     words of their text.
     """
-    called = {page_of(known, product): product.aliases for product in known.products}
-    called |= {page(*operand[:4]): () for operand in known.operands}
+    called: dict[Page, tuple[str, ...]] = {page_of(known, one): (*one.aliases,) for one in known.products}
+    for operand, keys in known.operands.items():
+        apart = {word: None for key in keys for word in (key.major, key.qualifiers) if word}
+        called[page(*operand[:4])] = (*apart,)
     kinds: dict[tuple[str, ...], int] = {}
     shown: dict[str, int] = {}
     names: list[list[object]] = []

@@ -188,13 +188,13 @@ def test_what_was_asked_to_the_letter_goes_without_a_remark(reader, name):
         (Query("m16n12k16", "f16", "A"), "choose from m16n8k16, m16n16k16$"),
         (
             Query.parse(["ld.matrix"]),
-            r"no shape or instruction ld.matrix: did you mean ldmatrix\? covered are mma, mma.sp, ",
+            r"no shape or instruction ld.matrix: did you mean ldmatrix\?$",
         ),
         (
             Query.parse(["mfma", "f16", "A"]),
-            r"no shape or instruction mfma: did you mean mma\? covered are mma, mma.sp, ",
+            r"no shape or instruction mfma: did you mean mma\?$",
         ),
-        (Query.parse(["16816"]), r"no shape or instruction 16816: did you mean m16n8k16\? covered are mma, "),
+        (Query.parse(["16816"]), r"no shape or instruction 16816: did you mean m16n8k16\?$"),
         (Query.parse(["m8"]), r"no shape or instruction m8: did you mean m8n"),
         (
             Query("m16n16k16", "f16", "A", major="row"),

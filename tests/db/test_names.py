@@ -555,6 +555,7 @@ def test_a_whole_instruction_is_its_operands(reader):
         ),
         (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f32", "A"], "write .f32.f16.f16.f32 instead of .f32.f16.f32"),
         (["mma.sync.aligned.m16n8k16.row.col.f32.half.half.f32", "A"], "'half' is not a type of PTX: write f16"),
+        (["m16n8k16", "f16", "A", "9", "3"], "9 is a number alone: say what it counts, as in --lane 5 or --row 9"),
         (["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32.relu"], "'relu' is neither a type nor a qualifier: leave"),
         (["m16n8k64", "e2m1", "SFA", "block32"], "block32 is one scale for 32 elements .*: write scale_vec::1X for 32"),
         (["m16n8k64", "e2m1", "SFA", "block16"], "block16 is one scale for 16 elements .*: write scale_vec::4X for 64"),
@@ -594,7 +595,7 @@ def test_an_atom_of_cute_says_layouts_types_and_scales_in_an_order_of_its_own(at
     ("name", "why"),
     [
         ("HMMA.16816.F32 m16n8k8", "its shapes are m16n8k16"),
-        ("ldsm 16 m88 4", "'16' is neither"),
+        ("ldsm 16 m88 4", "16 is a number alone"),
         ("HMMA.16816.F32 foo", "'foo' is neither"),
         ("SM80_16x8x16_F32F16F16F32_TN bf16", "A of m16n8k16 is f16"),
         ("LDTM..X64", None),

@@ -7,7 +7,9 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 import pytest
 
+import lanemap
 from lanemap.cli.web import guide
+from lanemap.cli.web.links import look_up
 from lanemap.db.render.notation import express
 
 from ..modes import LONG, some
@@ -709,6 +711,17 @@ def test_the_site_takes_a_target_among_the_words(visit, site):
     assert [] != found(q="m16n8k16 sm_80") != every
     assert not found(q="m16n8k16 sm_70")
     assert {*found(q="m16n8k16 sm_80")} <= {*found(q="sm_80")}
+
+
+@pytest.mark.parametrize("text", ["m16n8k16", "m8n8k4", "wgmma", "sm_80 f16", "128b"])
+def test_the_site_finds_what_the_server_finds(visit, site, small, text):
+    """Each operand once, also one that several qualifiers tell apart."""
+    with lanemap.open(small) as database:
+        found, _, _ = look_up(database.survey(), database, text)
+    tab = visit((site / "index.html").as_uri())
+    tab.goto((site / "search.html").as_uri() + "?" + urlencode({"q": text}))
+    names = tab.locator(".results a:not([href*='guide/'])").all_text_contents()
+    assert sorted(names) == sorted(" ".join(page.path) for page in found) != []
 
 
 @pytest.mark.parametrize("text", ["renumbered quad", "Pull REQUEST", "m16n8k16", "xyzzy"])
