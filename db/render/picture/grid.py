@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from ...errors import LanemapError
@@ -262,11 +263,10 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
     elements = [*fragment.tuples()]
-    lanes = max(fragment.threads, 1 + max((lane for lane, *_ in elements), default=0))
-    held = runs.no_elements(lanes, len(slots))
+    lanes = max(fragment.threads, 1 + max(map(itemgetter(0), elements), default=0))
+    held, per_register = runs.no_elements(lanes, len(slots)), fragment.slots
     for element in elements:
-        lane, reg, slot, *_ = element
-        held[lane][reg * fragment.slots + slot].append(element)
+        held[element[0]][element[1] * per_register + element[2]].append(element)
     folded = _large(fragment) and not view.whole
     sheets = [_Sheet(fragment, held, ("lane", unit(fragment)), [reg for reg, _ in slots], fragment.slots)]
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
@@ -289,10 +289,9 @@ def by_bank(elements: Iterable[tuple[int, ...]]) -> Grid:
     ``elements`` lie in words, which are their registers. Lines that repeat others are left out.
     """
     in_order = sorted(elements)
-    held = runs.no_elements(1 + max((element[1] // BANKS for element in in_order), default=-1), BANKS)
+    held = runs.no_elements(1 + max(map(itemgetter(1), in_order), default=-1) // BANKS, BANKS)
     for element in in_order:
-        line, bank = divmod(element[1], BANKS)
-        held[line][bank].append(element)
+        held[element[1] // BANKS][element[1] % BANKS].append(element)
     notes = []
     if found := runs.repeat([held]):
         step, (shift,) = found
