@@ -141,6 +141,16 @@ def test_two_claims_that_differ_are_different_and_one_alone_is_not_compared(a, o
     assert told["agree"] == (found.unexplained == 0)
 
 
+def test_bits_of_what_was_not_compared_are_not_missed():
+    """Neither what one side has alone, nor what claims nothing, was compared but for its bits."""
+    silent = replace(OPERANDS["e2m1", "A"], first_bit=None)
+    both = OPERANDS["f32", "D"]
+    found = diff([source("mine", silent, both)], [source("theirs", both)])
+    assert found.pairs[0][1].verdict is Verdict.LEFT_ONLY
+    assert not found.unplaced
+    assert "not compared in" not in found.report()
+
+
 def test_what_refines_a_window_in_other_bits_is_different():
     table = SPARSE.elements.copy()
     table["col"] += table["slot"] // 2 * 4
