@@ -22,12 +22,12 @@ from .values import NONE, ActiveThreads, Register, joined, limits_of, to_bits, w
 class Rule(NamedTuple):
     """How a result is computed from its sources, and what their origins make: add, mul or mix.
 
-    What only moves a sign is not ``limited``: it may be any number that is none.
+    What only moves a sign is not ``clamped``: it may be any NaN.
     """
 
     compute: Callable[..., Any]
     joins: str = "mix"
-    limited: bool = True
+    clamped: bool = True
 
 
 def _quotient(a: Array, b: Array) -> Array:
@@ -41,7 +41,7 @@ def _quotient(a: Array, b: Array) -> Array:
 
 
 def _approximate_quotient(divided: Callable[..., Array], a: Array, b: Array) -> Array:
-    """A quotient; but zero, or none of what is infinite, where the reciprocal is subnormal (9.7.3.8)."""
+    """A quotient; but zero, or NaN of what is infinite, where the reciprocal is subnormal (9.7.3.8)."""
     with np.errstate(invalid="ignore"):
         zero = np.copysign(a - a, np.sign(a) * np.sign(b))
     return np.where(np.abs(b) >= 2.0**126, zero, divided(a, b)).astype(a.dtype)
@@ -52,7 +52,7 @@ def _remainder(a: Array, b: Array) -> Array:
 
 
 def extremum(instruction: Statement, least: bool) -> Callable[..., Any]:
-    """min or max: a number before none at all, or the other way round; of magnitudes, with the product of signs."""
+    """min or max: a number rather than NaN, or the other way round; of magnitudes, with the product of signs."""
     words = {*instruction.parts}
     choose = (np.minimum if least else np.maximum) if "NaN" in words else (np.fmin if least else np.fmax)
 
@@ -125,7 +125,7 @@ RULES: Mapping[str, Rule] = {
     "sin": Rule(np.sin),
     "cos": Rule(np.cos),
     "tanh": Rule(np.tanh),
-    "copysign": Rule(lambda a, b: np.copysign(b, a), limited=False),
+    "copysign": Rule(lambda a, b: np.copysign(b, a), clamped=False),
     "sad": Rule(lambda a, b, c: np.where(a < b, b - a, a - b) + c),
     "popc": Rule(np.bitwise_count),
     "clz": Rule(_leading_zeros),
@@ -136,10 +136,10 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def _limited(instruction: Statement, numbers: Array, type_: str) -> Array:
+def _clamped(instruction: Statement, numbers: Array, type_: str) -> Array:
     """A result that is kept in its range where the instruction says so."""
     if numbers.dtype.kind == "f":
-        return floats.limited(instruction.parts, numbers)
+        return floats.clamped(instruction.parts, numbers)
     if "sat" in instruction.parts:
         limits = limits_of(type_)
         return np.clip(numbers, limits.min, limits.max)
@@ -167,7 +167,7 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
         if wide:
             given = [each.astype("i8") for each in given]
         numbers = compute(*given)
-        numbers = _limited(instruction, numbers, type_) if rule.limited else numbers
+        numbers = _clamped(instruction, numbers, type_) if rule.clamped else numbers
         if down is not None:  # how far what is found is from the highest bit
             numbers = np.where(numbers < 0, numbers, down - numbers)
 
@@ -256,7 +256,7 @@ def _product(machine: Machine, instruction: Statement, function: Function) -> St
                 parts = _changing(numbers[at], [(a * b)[at], c[at]], parts)
             return machine.tape.join("add", parts)
 
-        _put(result, wide, _limited(instruction, numbers, wide), [*factors, *added], join, group)
+        _put(result, wide, _clamped(instruction, numbers, wide), [*factors, *added], join, group)
 
     return step
 

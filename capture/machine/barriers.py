@@ -41,10 +41,7 @@ def _barrier(machine: Machine, instruction: Statement, function: Function) -> St
         if whole and (parted := _parted(machine, group)).any():
             words_ = f"only some threads of a warp execute {instruction.parts[0]}.{instruction.parts[1]}"
             machine.fault("divergence", np.flatnonzero(group.mask & np.repeat(parted, WARP)), words_)
-        if then is not None:
-            machine.wait(group, number.bits, expected, then=then(group))
-            return
-        machine.wait(group, number.bits, expected, arrive="arrive" in words)
+        machine.wait(group, number.bits, expected, arrive="arrive" in words, then=then and then(group))
 
     return step
 
@@ -105,12 +102,6 @@ def _counted(
     return vote
 
 
-def _add(machine: Machine, index: int, thread: int, count: int) -> None:
-    """Begin an object of mbarrier at an index of shared memory, which takes so many arrivals."""
-    number = sum(at // machine.spaces.shared.size == machine.owner[thread] for at in machine.mbarriers)
-    machine.mbarriers[index] = machine.order.mbarrier(index, count, number)
-
-
 def _arrive(
     machine: Machine, barrier: Mbarrier, threads: Array, number: int, *, drops: bool = False, after_copies: bool = False
 ) -> None:
@@ -134,17 +125,10 @@ def turn(machine: Machine, barrier: Mbarrier) -> None:
     machine.state[(machine.state == POLLS) & (machine.polled == barrier.index)] = RUNS
 
 
-def _poll(machine: Machine, threads: Array, index: int) -> None:
-    """Threads find the phase of an object incomplete. Who asks again goes on when it is complete."""
-    again = threads[machine.polled[threads] == index]
-    machine.state[again], machine.pc[again] = POLLS, machine.at
-    machine.polled[threads] = index
-
-
 def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
     """mbarrier.init and inval."""
     space, addresses = space_of(instruction, "init inval"), machine.addresses(instruction.operands[0], function)
-    starts = instruction.parts[1] == "init"
+    starts, size = instruction.parts[1] == "init", machine.spaces.shared.size
     count = machine.register(instruction.operands[1], "u32", function) if starts else None
 
     def step(group: ActiveThreads) -> None:
@@ -154,7 +138,8 @@ def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
                 if count is None:
                     machine.mbarriers.pop(at, None)
                 else:
-                    _add(machine, at, thread, int(count.bits[thread]))
+                    number = sum(each // size == at // size for each in machine.mbarriers)
+                    machine.mbarriers[at] = machine.order.mbarrier(at, int(count.bits[thread]), number)
 
     return step
 
@@ -235,8 +220,10 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
             if over.any():
                 machine.order.learn(np.unique(who[over] // WARP), barrier.done)
                 machine.order.meet_lanes(group.mask & done, all_lanes=True)
-            if tries:
-                _poll(machine, who[~over], barrier.index)
+            if tries:  # who finds the phase incomplete and asks again goes on when it is complete
+                again = who[~over & (machine.polled[who] == barrier.index)]
+                machine.state[again], machine.pc[again] = POLLS, machine.at
+                machine.polled[who[~over]] = barrier.index
             lost[who] = False
         result.put(done, None, group)
         if lost.any():

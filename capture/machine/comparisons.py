@@ -15,7 +15,7 @@ from .ptx import Both, Function, Operand, Statement
 from .schedule import Machine
 from .values import ActiveThreads
 
-#: Comparisons; what ends in u is also true where a number is none (9.7.5).
+#: Comparisons; what ends in u is also true of NaN (9.7.5).
 COMPARISONS: Mapping[str, Callable[[Array, Array], Any]] = {
     "eq": np.equal,
     "ne": lambda a, b: (a < b) | (a > b),

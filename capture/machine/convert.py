@@ -26,8 +26,8 @@ def to_tf32(numbers: Array, words: Sequence[str]) -> Array:
     found = np.where(np.isfinite(numbers), bits + more, bits) & 0xFFFFE000
     if "satfinite" in words:
         found = np.where(found & 0x7FFFFFFF >= 0x7F800000, found - 0x2000, found)
-    none = np.isnan(numbers) & ("rna" not in words)  # which cuts off what is none, like an infinite number
-    return np.where(none, 0x7FFFE000, found).astype("u4")
+    nan = np.isnan(numbers) & ("rna" not in words)  # which cuts off NaN, like an infinite number
+    return np.where(nan, 0x7FFFE000, found).astype("u4")
 
 
 #: Floats of 8 bits and less.
@@ -52,7 +52,7 @@ def _convert(machine: Machine, instruction: Statement, function: Function) -> St
         if to == "tf32":
             numbers = source.numbers("f32")
             result.put(
-                to_tf32(floats.limited(words, numbers) if "relu" in words else numbers, words), source.origin, group
+                to_tf32(floats.clamped(words, numbers) if "relu" in words else numbers, words), source.origin, group
             )
             return
         numbers = _converted(to, of, words, source.numbers(of))
@@ -83,18 +83,18 @@ def _converted(to: str, of: str, words: Sequence[str], numbers: Array) -> Array:
         found = floats.rounded(to, words, *floats.sum_exactly(high.astype("f8"), (wide - high).astype("f8")))
     else:
         found = numbers if to == of else floats.rounded(to, words, numbers)
-    return floats.limited(words, found)
+    return floats.clamped(words, found)
 
 
 def _to_whole(to: str, of: str, numbers: Array) -> Array:
-    """Floats without a fraction as whole numbers, in their range. What is none is 0, or the highest bit (9.7.10.22)."""
+    """Floats without a fraction as whole numbers, in their range. NaN is 0, or the highest bit (9.7.10.22)."""
     limits = limits_of(to)
     wide = np.nan_to_num(numbers.astype("f8"), nan=0.0)
     high = wide >= float(limits.max)
     found = np.where(high, 0, np.clip(wide, float(limits.min), float(limits.max))).astype(limits.dtype)
-    none = 0 if of != "f64" and bits_of(to) < 64 else 1 << bits_of(to) - 1
+    nan = 0 if of != "f64" and bits_of(to) < 64 else 1 << bits_of(to) - 1
     found = np.where(high, limits.max, found).view(f"u{limits.dtype.itemsize}")
-    return np.where(np.isnan(numbers), none, found).astype(found.dtype).view(limits.dtype)
+    return np.where(np.isnan(numbers), nan, found).astype(found.dtype).view(limits.dtype)
 
 
 def _pair(sources: Sequence[Register], of: str) -> tuple[Array, Array | None]:
@@ -110,7 +110,7 @@ def _halves(instruction: Statement, result: Register, sources: Sequence[Register
 
     def step(group: ActiveThreads) -> None:
         numbers, ids = _pair(sources, "f32")
-        bits = to_bits(to, floats.limited(instruction.parts, floats.rounded(to, instruction.parts, numbers)))
+        bits = to_bits(to, floats.clamped(instruction.parts, floats.rounded(to, instruction.parts, numbers)))
         result.put(bits, None if ids is None else np.repeat(ids, 2, axis=1), group)
 
     return step
@@ -161,7 +161,7 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
         def narrow(group: ActiveThreads) -> None:
             numbers, ids = _pair(sources, of)
             words = instruction.parts
-            codes = _powers(numbers, words) if type_ == "ue8m0" else to_narrow(type_, floats.limited(words, numbers))
+            codes = _powers(numbers, words) if type_ == "ue8m0" else to_narrow(type_, floats.clamped(words, numbers))
             low, high = (codes[:, half].astype(f"u{max(result.width // 8, 1)}") for half in (0, 1))
             both = np.zeros((machine.threads, 2), np.int32) if ids is None else ids
             origin = whole(both)[:, None] if packed == 4 else both
@@ -176,7 +176,7 @@ def _convert_narrow(machine: Machine, instruction: Statement, function: Function
     def widen(group: ActiveThreads) -> None:
         codes = np.stack([source.bits & (1 << packed) - 1, source.bits >> source.bits.dtype.type(packed)], axis=1)
         codes = codes & (1 << TYPES[type_].bits) - 1
-        numbers = floats.limited(instruction.parts, floats.rounded(to, instruction.parts, narrow_values(type_)[codes]))
+        numbers = floats.clamped(instruction.parts, floats.rounded(to, instruction.parts, narrow_values(type_)[codes]))
         origin = None
         if source.origin is not None:
             halves = source.origin[:, :2]

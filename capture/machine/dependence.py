@@ -19,7 +19,7 @@ from .values import NONE, UNSET, ActiveThreads, Register
 _BYTES = (0x00, 0xFF, 0x7F, 0x80, 0x3F, 0xBF)
 
 
-def followed(machine: Machine, instruction: Statement, function: Function, step: Step) -> Step:
+def propagate_unset(machine: Machine, instruction: Statement, function: Function, step: Step) -> Step:
     """A step that computes its first operand of the others, and says which bytes of it nobody wrote."""
     target, *operands = instruction.operands
     results, sources = ([*machine.named(each, function), machine.carry] for each in ((target,), operands))

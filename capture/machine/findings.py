@@ -69,8 +69,8 @@ class Judge(Labelling):
     def _product(self, number: int, event: Execution) -> Labels:
         """The labels of what a tensor instruction computes. Notes operands that do not hold what they must."""
         sides = {role: HeldOperand(self, event, role) for role in "AB"}
-        a, b = sides["A"], sides["B"]
-        pair = self.pairs.get((self.names[a.array], self.names[b.array])) if ANY not in (a.array, b.array) else None
+        a, b = sides.values()
+        pair = self._paired(a, b)
         result = event.layouts["D"]
         count = len(event.warps) * len(result.row)
         array, index = np.full(count, ANY, np.int16), np.full((count, self.axes), ANY, np.int32)
@@ -78,8 +78,6 @@ class Judge(Labelling):
             if not self.steps:
                 self._alone(number, event, sides)
             return Labels(array, index)
-        a.follow(pair.left, pair)
-        b.follow(pair.right, pair)
         self._judge(number, event, a, b)
         left = self.steps[pair.step].left
         target = self.origin(left.name)
@@ -94,6 +92,14 @@ class Judge(Labelling):
         return Labels(
             np.where(known, target, ANY).reshape(-1), np.where(known[..., None], found, ANY).reshape(count, -1)
         )
+
+    def _paired(self, a: HeldOperand, b: HeldOperand) -> Contraction | None:
+        """The step of the product that multiplies what two operands hold, which are numbered by it."""
+        pair = self.pairs.get((self.names[a.array], self.names[b.array])) if ANY not in (a.array, b.array) else None
+        if pair is not None:
+            a.follow(pair.left, pair)
+            b.follow(pair.right, pair)
+        return pair
 
     def _judge(self, number: int, event: Execution, a: HeldOperand, b: HeldOperand) -> None:
         """Compare what two operands hold: the free index along rows of A and columns of B, the summed one along K.
@@ -183,11 +189,7 @@ class Judge(Labelling):
     def _followed(self, event: Execution) -> Followed:
         """The operands of an execution, numbered by the product, or each by its array alone where it has none."""
         sides = {role: HeldOperand(self, event, role) for role in _roles(event) if role in "ABCD"}
-        a, b = sides["A"], sides["B"]
-        pair = self.pairs.get((self.names[a.array], self.names[b.array])) if ANY not in (a.array, b.array) else None
-        if pair is not None:
-            a.follow(pair.left, pair)
-            b.follow(pair.right, pair)
+        pair = self._paired(sides["A"], sides["B"])
         for role, side in sides.items():
             if pair is not None and role in "CD" and side.array != ANY:
                 side.accumulates(pair)

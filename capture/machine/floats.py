@@ -1,4 +1,4 @@
-"""Floats as instructions make them: computed exactly, rounded once, and limited (9.7.3 to 9.7.5, 9.7.10.22).
+"""Floats as instructions make them: computed exactly, rounded once, and clamped (9.7.3 to 9.7.5, 9.7.10.22).
 
 What is exact is a number of f64 and what it lacks, ``rest``, of which only the sign counts where the number is rounded
 to f64 itself.
@@ -20,7 +20,7 @@ from .values import round_bf16
 #: Where numbers go that lie between two of a type, if not to the nearest.
 _TOWARDS = {"rz": 0.0, "rm": -np.inf, "rp": np.inf}
 
-#: The only number that is none which instructions make of f16, and of f32 and bf16. Of f64 any may come out.
+#: The only NaN that instructions make of f16, and of f32 and bf16. Of f64 any may come out.
 _NAN: Mapping[int, Array] = {2: np.array(0x7FFF, "u2").view("f2"), 4: np.array(0x7FFFFFFF, "u4").view("f4")}
 
 _EXACT: Mapping[str, Callable[..., Fraction]] = {
@@ -41,16 +41,16 @@ def flushed(words: Collection[str], numbers: Array) -> Array:
     )
 
 
-def limited(words: Collection[str], numbers: Array) -> Array:
+def clamped(words: Collection[str], numbers: Array) -> Array:
     """A result with what an instruction says of its range: flushed, between 0 and 1, or not negative."""
     numbers = flushed(words, numbers)
-    none = np.isnan(numbers)
+    nan = np.isnan(numbers)
     if "sat" in words:
         numbers = np.where(numbers > 0, np.minimum(numbers, numbers.dtype.type(1)), numbers.dtype.type(0))
     elif "relu" in words:
-        numbers = np.where(none | (numbers > 0), numbers, numbers.dtype.type(0))
-    if numbers.itemsize in _NAN and "sat" not in words and none.any():
-        numbers = np.where(none, _NAN[numbers.itemsize], numbers)
+        numbers = np.where(nan | (numbers > 0), numbers, numbers.dtype.type(0))
+    if numbers.itemsize in _NAN and "sat" not in words and nan.any():
+        numbers = np.where(nan, _NAN[numbers.itemsize], numbers)
     return numbers
 
 
@@ -62,7 +62,7 @@ def sum_exactly(a: Array, b: Array) -> tuple[Array, Array]:
     return total, np.where(np.isfinite(rest), rest, 0)
 
 
-def to_odd(near: Array, rest: Array) -> Array:
+def round_to_odd(near: Array, rest: Array) -> Array:
     """What near + rest are cut off to, with its last bit set where that is not all.
 
     Rounded to fewer digits, this becomes what the exact number would.
@@ -84,10 +84,10 @@ def rounded(type_: str, words: Collection[str], near: Array, rest: Any = 0.0) ->
     if name == "f64":
         found, past = near, -rest
     else:
-        exact = to_odd(near.astype("f8"), rest)
+        exact = round_to_odd(near.astype("f8"), rest)
         given = exact.astype("f4") if name == "bf16" else exact
         if name == "bf16":
-            given = to_odd(given, np.where(np.isfinite(exact), exact - given, 0))
+            given = round_to_odd(given, np.where(np.isfinite(exact), exact - given, 0))
             found = (round_bf16(given).astype("u4") << 16).view("f4")
         else:
             found = given.astype(f"f{bits_of(name) // 8}")

@@ -81,16 +81,16 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
         for memory, index, who in machine.access(space, addresses(threads), size, threads):
             data[who], held[who] = machine.load(memory, index, size, who, Manner(strong=strong))
             if strong:
-                machine.order.synchronize(memory.name, index, who, strong, reads=True, acquires=acquires)
+                machine.order.synchronize(memory.name, index, who, strong, reads=True, acquires=acquires, writes=False)
         for number, result in enumerate(results):
             at = slice(number * width, (number + 1) * width)
             bits = np.ascontiguousarray(data[:, at]).view(f"u{width}").ravel()
-            own: Array | None = held[:, at]
+            own = held[:, at]
             if result.width > 8 * width:
                 bits = bits.view(f"i{width}" if type_[0] == "s" else f"u{width}").astype(f"i{result.width // 8}")
                 bits = bits.view(f"u{result.width // 8}")
-                own = np.pad(held[:, at], ((0, 0), (0, result.width // 8 - width)))
-            result.put(bits, own if own is not None and own.any() else None, group)
+                own = np.pad(own, ((0, 0), (0, result.width // 8 - width)))
+            result.put(bits, own if own.any() else None, group)
 
     return step
 
@@ -114,7 +114,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
         for memory, index, who in machine.access(space, addresses(threads), data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, how)
             if strong:
-                machine.order.synchronize(memory.name, index, who, strong, writes=True)
+                machine.order.synchronize(memory.name, index, who, strong, reads=False, acquires=False, writes=True)
 
     return step
 
@@ -202,7 +202,7 @@ def combined(
         ids = np.where(swap, 0 if news[1].ids is None else news[1].ids, 0 if ids is None else ids)
     else:
         after = _ATOMIC[operation](*(floats.flushed(words, each) for each in (numbers, news[0].numbers(type_))))
-        after = floats.limited(words, after) if operation == "add" and after.dtype.kind == "f" else after
+        after = floats.clamped(words, after) if operation == "add" and after.dtype.kind == "f" else after
         kind = "add" if operation == "add" else "mix"
         ids = news[0].ids if operation == "exch" else machine.tape.join(kind, [ids, news[0].ids])
     bits = to_bits(type_, after)

@@ -25,7 +25,7 @@ from . import (
     video,
     warpgroup,
 )
-from .dependence import followed
+from .dependence import propagate_unset
 from .launch import Maker, Step, Unknown
 from .ptx import Function, Statement
 from .schedule import Machine
@@ -110,4 +110,4 @@ def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
     if words := refused(parts, len(instruction.operands)):
         raise Unknown(words)
     step = make(machine, instruction, function)
-    return followed(machine, instruction, function, step) if make in _COMPUTES else step
+    return propagate_unset(machine, instruction, function, step) if make in _COMPUTES else step

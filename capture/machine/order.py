@@ -79,9 +79,8 @@ class History:
     def __init__(self, clusters: Array, size: int) -> None:
         self.steps = [0]
         self.globe = Accesses(size, max(min(_COLUMNS, _READS // max(size, 1)), 1))
-        self.clusters, self.alone = clusters, len(clusters) == 1
+        self.clusters, self.tellers = clusters, np.zeros(len(clusters), np.int32)
         self.told: dict[tuple[object, ...], Array] = {}
-        self.tellers, self.telling = np.zeros(len(clusters), np.int32), 0
 
 
 class Order:
@@ -99,7 +98,7 @@ class Order:
         self.block, warps = blocks[::WARP], len(self.launched)
         self.per_block = warps // len(np.unique(blocks))
         self.near = _KINDS * self.per_block + _BARRIERS
-        agents = self.near + (1 + history.telling) * self.per_block
+        agents = self.near + (1 + int(history.tellers.max())) * self.per_block
         self.known = np.zeros((2, warps, agents), np.int32)
         self.notices = np.zeros((2, GRID, *self.known.shape), np.int32)
         self.seen = np.zeros((launched.size, 2, WARP), np.int32)
@@ -144,13 +143,7 @@ class Order:
         return race
 
     def writes(
-        self,
-        memory: Accesses,
-        place: Array,
-        threads: Array,
-        changed: Array,
-        lost: Array,
-        how: Manner = PLAIN,
+        self, memory: Accesses, place: Array, threads: Array, changed: Array, lost: Array, how: Manner = PLAIN
     ) -> Race | None:
         """Note writes (n, bytes), and find an access that one races with, also one at once that has ``lost``.
 
@@ -330,20 +323,12 @@ class Order:
             self.notices[_TELLS][:scope, :, warps] = self.known[:, warps]
 
     def synchronize(
-        self,
-        memory: str,
-        index: Array,
-        threads: Array,
-        scope: int,
-        *,
-        reads: bool = False,
-        acquires: bool = False,
-        writes: bool = False,
+        self, memory: str, index: Array, threads: Array, scope: int, *, reads: bool, acquires: bool, writes: bool
     ) -> None:
         """Threads access places strongly in a scope: they are told what was told there, and tell others."""
         if reads:
             self.meet_lanes(np.isin(np.arange(self.launched.size), threads), all_lanes=True)
-        told, abroad = self.history.told, memory == "global" and not self.history.alone
+        told, abroad = self.history.told, memory == "global" and len(self.history.clusters) > 1
         for place, warp in dict.fromkeys(zip(index.tolist(), (threads // WARP).tolist(), strict=True)):
             block = int(self.block[warp])
             of = (block, int(self.history.clusters[block]), 0)[: scope if abroad else BLOCK]
@@ -369,10 +354,9 @@ class Order:
         """What a warp tells warps of a scope."""
         if scope == BLOCK:
             return np.asarray(self.notices[_TELLS, scope - BLOCK, :, warp].copy())
-        block, history = int(self.block[warp]), self.history
-        if not history.tellers[block]:
-            history.telling += 1
-            history.tellers[block] = history.telling
+        block, tellers = int(self.block[warp]), self.history.tellers
+        if not tellers[block]:
+            tellers[block] = tellers.max() + 1
             more = [(0, 0), (0, 0), (0, self.per_block)]
             self.known, self.notices = np.pad(self.known, more), np.pad(self.notices, [(0, 0), (0, 0), *more])
         notice, own = self.notices[_TELLS, scope - BLOCK, :, warp].copy(), self._abroad(block)

@@ -227,15 +227,12 @@ def _junit(trace: Trace) -> str:
 
 def _annotations(trace: Trace) -> str:
     """Annotations of a workflow on GitHub, at lines of the source where the kernel names them, else of the kernel."""
-    lines = []
-    for finding in trace.findings:
-        named = re.fullmatch(r"(?:line |(.+):)(\d+)", finding.place)
+    lines, found = [], [(str(finding), finding.place) for finding in trace.findings]
+    for words, place in found + [("\n".join(trace.notes), "")] * (not trace.checked):
+        named = re.fullmatch(r"(?:line |(.+):)(\d+)", place)
         file = named[1] or trace.file if named else trace.file
-        place = {"file": file, "line": named[2]} if named and file else {"file": file} if file else {}
-        lines.append(blocks.annotation("error", str(finding), **place, title=trace.kernel))
-    if not trace.checked:
-        place = {"file": trace.file} if trace.file else {}
-        lines.append(blocks.annotation("error", "\n".join(trace.notes), **place, title=trace.kernel))
+        at = {"file": file, "line": named[2]} if named and file else {"file": file} if file else {}
+        lines.append(blocks.annotation("error", words, **at, title=trace.kernel))
     return "".join(lines)
 
 

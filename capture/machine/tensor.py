@@ -128,11 +128,11 @@ def exact(type_: str) -> str:
 
 def _multiply(machine: Machine, instruction: Statement, function: Function, form: Form) -> Step:
     """mma: D = A x B + C, of each warp; A may be sparse, and both may have block scales."""
-    operands = [
-        registers_of(machine, operand, form, role, function)
+    sources = {
+        role: registers_of(machine, operand, form, role, function)
         for operand, role in zip(instruction.operands[:4], "DABC", strict=True)
-    ]
-    d, a, b, c = operands
+    }
+    d = sources.pop("D")
     layout = {role: held(machine.layouts(form.key(role))) for role in "ABCD"}
     of_role = {role: form.operand(role) for role in "ABCD"}
     number, more = exact(form.d), list(instruction.operands[4:])
@@ -143,25 +143,20 @@ def _multiply(machine: Machine, instruction: Statement, function: Function, form
     if more:
         raise Unknown(f"{form.mnemonic} does not take so many operands")
 
-    def matrix(role: str, registers: list[Register], threads: Array, chosen: sparse.Chosen | None) -> Array:
-        numbers = values.read_registers(of_role[role], bits_of(registers, threads)).astype(number)
-        return sparse.gathered(numbers, layout[role], chosen if role == "A" else None)
-
     def step(group: ActiveThreads) -> None:
         threads = whole_groups(machine, group, WARP)
         chosen = metadata(threads, layout["A"].fragment) if metadata else None
-        numbers = {role: matrix(role, each, threads, chosen) for role, each in zip("ABC", (a, b, c), strict=True)}
+        slots = {role: values.read_registers(of_role[role], bits_of(each, threads)) for role, each in sources.items()}
+        ids = {role: origins(machine, each, threads, of_role[role].slots) for role, each in sources.items()}
+        for role in "AB":
+            expect_type(machine, form, role, of_role[role].slot_bits, slots[role], ids[role])
+        numbers = {
+            role: sparse.gathered(each.astype(number), layout[role], chosen if role == "A" else None)
+            for role, each in slots.items()
+        }
         by = scales(threads) if scales else {}
         for role, each in by.items():
             numbers[role[-1]] = sparse.scaled(role[-1], numbers[role[-1]], each)
-        ids = {
-            role: origins(machine, each, threads, of_role[role].slots)
-            for role, each in zip("ABC", (a, b, c), strict=True)
-        }
-        for role, registers in zip("AB", (a, b), strict=True):
-            if (machine.at, role) not in machine.typed:
-                read = values.read_registers(of_role[role], bits_of(registers, threads))
-                expect_type(machine, form, role, of_role[role].slot_bits, read, ids[role])
         result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
         if "satfinite" in instruction.parts:
             result = np.clip(result, -(1 << 31), (1 << 31) - 1)

@@ -309,13 +309,7 @@ class Threads:
             self._races(race, threads, "reads what", "writes")
 
     def store(
-        self,
-        memory: Memory,
-        index: Array,
-        data: Array,
-        origin: Array | None,
-        threads: Array,
-        how: Manner = PLAIN,
+        self, memory: Memory, index: Array, data: Array, origin: Array | None, threads: Array, how: Manner = PLAIN
     ) -> None:
         """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
         before, _ = memory.load(index, data.shape[1])
@@ -323,13 +317,7 @@ class Threads:
         self.writes(memory, index, before, threads, how, data)
 
     def writes(
-        self,
-        memory: Memory,
-        index: Array,
-        before: Array,
-        threads: Array,
-        how: Manner,
-        data: Array | None = None,
+        self, memory: Memory, index: Array, before: Array, threads: Array, how: Manner, data: Array | None = None
     ) -> None:
         """Note that threads have written bytes (accesses, size) over others, each of them ``data``; see ``Order``."""
         if (accesses := self._accesses(memory)) is not None and len(index):

@@ -70,11 +70,11 @@ def trace(
     module = parse(text)
     function = module.entry(entry)
     steps = product.parse(formula) if formula else ()
-    named = [factor.name for step in steps for term in step.terms for factor in term.factors]
-    outputs = [step.left.name for step in steps if step.left.name not in named]
+    factors = [factor for step in steps for term in step.terms for factor in term.factors]
+    outputs = [step.left.name for step in steps if step.left.name not in {factor.name for factor in factors}]
     if seed < 0:
         raise LanemapError(f"seed {seed}: write a whole number from 0 on", "seed")
-    arguments = [_with_metadata(argument, arguments, steps, seed) for argument in arguments]
+    arguments = [_with_metadata(argument, arguments, factors, seed) for argument in arguments]
     given = parameters.given(arguments, function, outputs, seed)
     arrays = [argument for argument in given if argument.pointer]
     by_name = {argument.name: argument for argument in arrays}
@@ -96,9 +96,7 @@ def trace(
         factor.name: product.stored_columns(
             _codes(by_name[factor.metadata]), extents[factor.indices[-1]], factor.metadata
         )
-        for step in steps
-        for term in step.terms
-        for factor in term.factors
+        for factor in factors
         if factor.metadata
     }
     globe, symbols = _globe(module, arrays, module.starts(function))
@@ -119,11 +117,10 @@ def trace(
         machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
         machine.run(limit, partial(_say, progress, first, prod(grid)))
-        if not log.stopped:
-            tensor_memory.expect_freed(machine)
         machine.steps.clear()  # which refer to the machine, whose memory would else stay beside that of the next one
         if log.stopped:
             break
+        tensor_memory.expect_freed(machine)
         _say(progress, 0, prod(grid), first + len(blocks))
     begins = {name: place.address - GLOBAL for name, place in places.items()}
     lies = {each.name: slice(begins[each.name], begins[each.name] + each.size) for each in arrays}
@@ -133,8 +130,8 @@ def trace(
     name = max(left, key=lambda name: int((left[name] >= tape.starts[0]).sum()), default="")
     judge = Judge(tape, arrays, steps, extents, chosen, Stored(name, left[name]) if name else None)
     findings = [*judge.operands, *_faults(log)]
-    made = {}
-    if not log.stopped:
+    made, checked = {}, not log.stopped
+    if checked:
         unwritten = Unwritten(tape)
         for each, before in zip(given, arguments, strict=True):
             if each.name in left:
@@ -146,7 +143,6 @@ def trace(
                 findings += found
     notes = [f"not known: {words}, {place}" for words, place in unknown.items()]
     notes += [f"stopped: {log.stopped}"] if log.stopped else []
-    checked = not log.stopped
     if output and checked:
         numbers = {each.name: each.numbers.reshape(each.shape) for each in arrays if each.array is not None}
         with np.errstate(invalid="ignore"):
@@ -185,10 +181,9 @@ def _alone(arrays: Sequence[Argument]) -> Array | None:
 
 
 def _with_metadata(
-    argument: Argument, others: Sequence[Argument], steps: Sequence[product.Formula], seed: int
+    argument: Argument, others: Sequence[Argument], factors: Sequence[product.Factor], seed: int
 ) -> Argument:
     """An argument that is metadata of a sparse one and has no values with such that choose columns."""
-    factors = [factor for step in steps for term in step.terms for factor in term.factors]
     of = next((factor.name for factor in factors if argument.name and factor.metadata == argument.name), None)
     stored = next((each for each in others if each.name == of), None)
     if stored is None or argument.array is not None or not argument.pointer or not stored.pointer:

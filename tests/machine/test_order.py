@@ -161,10 +161,10 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
                 for each in of_warp:
                     fenced[each] = set().union(*(lanes[other] for other in of_warp))
             elif kind == "tells":
-                order.synchronize("global", FLAG, who, GRID, writes=True)
+                order.synchronize("global", FLAG, who, GRID, reads=False, acquires=False, writes=True)
                 told = {*told} | fenced[thread]
             else:
-                order.synchronize("global", FLAG, who, GRID, reads=True, acquires=kind == "acquires")
+                order.synchronize("global", FLAG, who, GRID, reads=True, acquires=kind == "acquires", writes=False)
                 for each in of_warp:
                     lanes[each] |= set().union(*(lanes[other] for other in of_warp))
                     (lanes if kind == "acquires" else pending)[each] |= {*told}
