@@ -149,8 +149,10 @@ def _text(nested: Any) -> str:
     return f"({','.join(map(_text, nested))})" if isinstance(nested, list | tuple) else str(nested)
 
 
-def as_sum(table: Array) -> Sum:
+def as_sum(table: Array, *, cut: bool = False) -> Sum:
     """A table of any dimension as a sum of digits, with as few digits as possible.
+
+    Each axis of one that is ``cut`` may end before its last digit has had all its values.
 
     >>> as_sum(np.array([0, 1, 16, 17, 8, 9, 24, 25])).axes[0]
     (Digit(step=1, size=2, weight=1), Digit(step=2, size=2, weight=16), Digit(step=4, size=2, weight=8))
@@ -159,7 +161,7 @@ def as_sum(table: Array) -> Sum:
         NotASumError: it is not one.
     """
     first = (0,) * table.ndim
-    total = Sum(int(table[first]), tuple(digits((line - line[0]).tolist()) for line in _lines(table)))
+    total = Sum(int(table[first]), tuple(digits((line - line[0]).tolist(), cut=cut) for line in _lines(table)))
     expected = total(*np.indices(table.shape, sparse=True))
     wrong = expected != table
     if wrong.any():
@@ -171,6 +173,8 @@ def as_sum(table: Array) -> Sum:
 def as_swizzle(table: Array) -> list[Sum]:
     """A table of any dimension as a sum of digits, or the two whose exclusive or it is: the second has what is flipped.
 
+    Axes may be cut.
+
     >>> [total.axes[0] for total in as_swizzle(np.array([[0, 1, 2, 3], [5, 4, 7, 6]]))]
     [(Digit(step=1, size=2, weight=4),), (Digit(step=1, size=2, weight=1),)]
 
@@ -178,9 +182,9 @@ def as_swizzle(table: Array) -> list[Sum]:
         NotASumError: it is neither.
     """
     with suppress(NotASumError):
-        return [as_sum(table)]
+        return [as_sum(table, cut=True)]
     crossed: Array = reduce(np.bitwise_xor.outer, [*map(np.array, flipped(line.tolist() for line in _lines(table)))])
-    return [as_sum(table ^ crossed), as_sum(crossed)]
+    return [as_sum(table ^ crossed, cut=True), as_sum(crossed, cut=True)]
 
 
 def _lines(table: Array) -> list[Array]:

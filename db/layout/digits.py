@@ -23,6 +23,13 @@ def digits(line: Sequence[int], *, cut: bool = False) -> tuple[Digit, ...]:
 
     If the line is ``cut``, it may end before its last digit has had all its values.
     """
+    whole = _digits(line, cut=False)
+    if cut and valued(whole, len(line)) != line:
+        return _digits(line, cut=True)
+    return whole
+
+
+def _digits(line: Sequence[int], *, cut: bool) -> tuple[Digit, ...]:
     found = []
     step = 1
     while step < len(line):
@@ -73,11 +80,9 @@ def _sum(at: Sequence[int], extents: Sequence[int], names: Sequence[str]) -> str
     for extent in extents:
         step //= extent
         line = [at[place * step] - first for place in range(extent)]
-        ways = (digits(line, cut=cut) for cut in (False, True))
-        way = next((way for way in ways if line == valued(way, extent)), None)
-        if way is None:
+        found.append(digits(line, cut=True))
+        if valued(found[-1], extent) != line:
             return None
-        found.append(way)
         expected = [total + number for total in expected for number in line]
     return quotients(found, names, first) if expected == at else None
 

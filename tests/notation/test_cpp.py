@@ -20,10 +20,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db.layout.fragment import Fragment, elements
+from lanemap.db.isa.instructions import Key
+from lanemap.db.layout.fragment import CELL, Fragment, elements
 from lanemap.db.render.notation import export, express
 from lanemap.db.render.notation.cpp import CPP
-from lanemap.db.render.notation.table import RefusedError
+from lanemap.db.render.notation.table import RefusedError, table
+from lanemap.ingest.catalogue import documented
 
 from ..modes import one_of_each
 from ..shipped import CORRECTED
@@ -251,6 +253,36 @@ def test_a_swizzle_is_an_exclusive_or_and_no_table(every_width, tmp_path):
     assert sum("reg, int slot) { return at(" in text for text in texts) > 9
     assert not [text for text in texts if 'u"' in text or " ? " in text]
     equal_to_their_rows(every, tmp_path / "swizzled.cpp", "g++")
+
+
+@pytest.mark.parametrize(
+    ("shape", "type_", "mode", "tile"), [("m64n8k16", "f16", "128B", "n8k64"), ("m64n16k8", "tf32", "64B", "n16k16")]
+)
+def test_rows_go_on_to_the_end_of_a_line_that_is_held_in_part(shape, type_, mode, tile):
+    """Where a descriptor of the next products reads them."""
+    fragment = documented()[Key("wgmma", shape, type_, "B", None, None, f"{mode}.K")]
+    bits = lanemap.Database.descriptor(f"wgmma {shape} {type_} B {mode}.K", tile).read
+    everywhere = table(fragment).everywhere
+    col, row = np.indices(bits.shape)
+    for name, expected in {"row": row, "col": col}.items():
+        assert np.array_equal(everywhere[name][0, bits // fragment.slot_bits], expected)
+
+
+def test_columns_go_on_to_the_end_of_a_line_that_is_held_in_part():
+    """As the next width that fills its lines has them."""
+    cut, full = (documented()[Key("wgmma", f"m64n{n}k16", "f16", "B", None, None, "32B.MN")] for n in (24, 32))
+    assert all(np.array_equal(table(cut).everywhere[name], table(full).coordinates[name]) for name in CELL)
+
+
+@pytest.mark.slow
+def test_no_width_along_n_needs_a_table(every_width, tmp_path):
+    """Also where it ends within a line."""
+    along = [each for each in every_width if each.tile and each.role == "B" and str(each.qualifiers).endswith("MN")]
+    texts = {f"layout{n}": (CPP.compose(each, f"layout{n}"), each) for n, each in enumerate(along)}
+    assert len(texts) > 32 * 4
+    assert not [str(each) for text, each in texts.values() if 'u"' in text or " ? " in text]
+    few = {name: texts[name] for name in texts if re.search(r"n(24|112|152)k16", texts[name][1].shape)}
+    equal_to_their_rows(dict([*few.items()][:6]), tmp_path / "along.cpp", "g++")
 
 
 def equal_to_their_rows(layouts, file, compiler, *more):
