@@ -52,7 +52,7 @@ from typing import IO, TYPE_CHECKING, Any, Unpack
 from warnings import warn
 
 from .db import lookup
-from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError
+from .db.errors import AbsentError, LanemapError, NoRowsError, UnavailableError, refusal
 from .db.isa import arguments
 from .db.isa.arguments import bit_word, expect_names, one_or_several, text, whole, word
 from .db.isa.forms import select as forms
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from .capture.kernels import write_kernels
     from .capture.machine.report import Trace
     from .capture.module import Outcome
-    from .db.compare.crosscheck import Check
+    from .db.compare.crosscheck import Check, diff, failures
     from .db.compare.defect import Report
     from .db.compare.summary import Summary
     from .db.compare.survey import Fleet, Known, Product, Survey
@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from .db.isa.instructions import ROLES
     from .db.render.notation import NOTATIONS, Export
     from .db.render.picture.formats import Picture
+    from .db.render.picture.runs import Run, span_words
     from .ingest.document import Reading
     from .ingest.importing import IMPORTERS, Imported, adding
 
@@ -121,7 +122,7 @@ _OFFERED = {
     ".capture.kernels": ("write_kernels",),
     ".capture.machine.report": ("Trace",),
     ".capture.module": ("Outcome",),
-    ".db.compare.crosscheck": ("Check",),
+    ".db.compare.crosscheck": ("Check", "diff", "failures"),
     ".db.compare.defect": ("Report",),
     ".db.compare.summary": ("Summary",),
     ".db.compare.survey": ("Fleet", "Known", "Product", "Survey"),
@@ -139,6 +140,7 @@ _OFFERED = {
     ".db.isa.instructions": ("ROLES",),
     ".db.render.notation": ("NOTATIONS", "Export"),
     ".db.render.picture.formats": ("Picture",),
+    ".db.render.picture.runs": ("Run", "span_words"),
     ".ingest.document": ("Reading",),
     ".ingest.importing": ("IMPORTERS", "Imported", "adding"),
 }

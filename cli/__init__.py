@@ -15,8 +15,7 @@ from typing import Any
 
 import typer
 
-from .. import LanemapError, NoRowsError, Query
-from ..db import interruption
+from .. import LanemapError, NoRowsError, Query, interruption
 from ..db.text import either
 from .app import INTERRUPTED, OK, TERMINATED, app, complain
 from .options import described, option

@@ -96,9 +96,9 @@ def capture(
             source = database.add_capture(source, own_name=name is not None)
             stored = str(database.location)
     _write_results(source, list(_summary(source, shipped, seconds, stored)), format, everything=everything)
-    from ..db.compare import crosscheck  # what lists forms alone goes without numpy
+    from .. import failures  # what lists forms alone goes without numpy
 
-    troubles = [trouble.words for trouble in crosscheck.failures(source)]
+    troubles = [trouble.words for trouble in failures(source)]
     remark(troubles)
     return DISAGREES if troubles else OK
 
@@ -138,7 +138,7 @@ def _write_results(source: Source, summary: Sequence[str], form: Format, *, ever
 
 def _summary(source: Source, shipped: Source | None, seconds: float, stored: str) -> Iterator[str]:
     """What was captured, how it compares with the shipped run of the same architecture, and where it is stored."""
-    from ..db.compare import crosscheck
+    from .. import diff
 
     device, on_gpu = source.provenance["device"], source.provenance["gpu_seconds"]
     status = Counter(result["status"] for result in source.provenance["instructions"])
@@ -150,7 +150,7 @@ def _summary(source: Source, shipped: Source | None, seconds: float, stored: str
     if shipped is None:
         yield f"no run of {device['target']} ships with Lanemap to compare it with"
     elif any(fragment.key in {other.key for other in shipped.fragments} for fragment in source.fragments):
-        results = crosscheck.diff([source], [shipped]).comparisons[0].results
+        results = diff([source], [shipped]).comparisons[0].results
         counts = Counter(result.verdict for result in results if result.left)
         verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
         yield f"compared with {shipped.name}, which ships: {verdicts}".replace("left only", "only here")

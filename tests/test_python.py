@@ -480,14 +480,14 @@ def test_what_is_public_is_there_and_typed():
 
 #: What modules of ``cli`` take from below the root: nothing that answers a question about layouts.
 BELOW = {
-    "text": {"db.errors", "db.rows", "db.text"},
+    "text": {"db.rows", "db.text"},
     "pictures, reports and notations": {
         *("db.render.blocks", "db.render.facts", "db.render.formulas", "db.render.notation", "db.render.report"),
-        *("db.render.terminal", "db.render.picture.formats", "db.render.picture.grid", "db.render.picture.runs"),
+        *("db.render.terminal", "db.render.picture.formats", "db.render.picture.grid"),
     },
-    "what a capture came to, and how it compares": {"capture.recording", "db.compare.crosscheck"},
+    "captures that are sent": {"capture.recording"},
     "files that appear whole, and tables in them": {"db.store.files", "db.store.export"},
-    "processes, signals and memory": {"capture.processes", "db.heap", "db.interruption"},
+    "processes and memory": {"capture.processes", "db.heap"},
 }
 
 
@@ -503,7 +503,10 @@ def test_the_command_line_takes_of_the_root_what_is_public():
                 # A module may be imported by name, or something of it.
                 modules = {f"{node.module}.{name}" for name in names if _is_module(root, f"{node.module}.{name}")}
                 below |= (modules or {node.module}) - {None}
-    assert taken - {*lanemap.__all__} == {"IMPORTERS", "Imported", "adding", "existing", "named_file", "program_digest"}
+    assert taken - {*lanemap.__all__} == {
+        *("IMPORTERS", "Imported", "Run", "adding", "diff", "existing", "failures", "interruption"),
+        *("named_file", "program_digest", "refusal", "span_words"),
+    }
     assert below == set().union(*BELOW.values())
 
 

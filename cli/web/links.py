@@ -12,8 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from ... import Database, Key, LanemapError, Product, Query, Survey
-from ...db.errors import refusal
+from ... import Database, Key, LanemapError, Product, Query, Survey, refusal
 from ...db.text import grouped, naturally
 
 #: What tells the fragments of an operand apart.

@@ -15,11 +15,10 @@ from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
 
-from ... import DEFAULT_SOURCE, ROLES, Fragment, Key, Known, Recipe, Survey, Through, __version__
+from ... import DEFAULT_SOURCE, ROLES, Fragment, Key, Known, Recipe, Run, Survey, Through, __version__, span_words
 from ...db.render import blocks, facts
 from ...db.render.picture import formats
 from ...db.render.picture import grid as drawing
-from ...db.render.picture.runs import Run, span_words
 from ...db.text import grouped
 from .links import Links
 

@@ -32,8 +32,8 @@ from ... import (
     Source,
     Survey,
     Tiles,
+    refusal,
 )
-from ...db.errors import refusal
 from ...db.render import formulas, notation, report
 from ...db.render.facts import selector
 from ...db.rows import report as written
