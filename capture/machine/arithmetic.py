@@ -5,7 +5,7 @@ A number that is computed from one element has the origin of that element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -51,9 +51,8 @@ def _remainder(a: Array, b: Array) -> Array:
     return np.where(b == 0, ~(b ^ b), a - _quotient(a, b) * b)
 
 
-def extremum(instruction: Statement, least: bool) -> Callable[..., Any]:
+def extremum(words: Collection[str], *, least: bool) -> Callable[..., Any]:
     """min or max: a number rather than NaN, or the other way round; of magnitudes, with the product of signs."""
-    words = {*instruction.parts}
     choose = (np.minimum if least else np.maximum) if "NaN" in words else (np.fmin if least else np.fmax)
 
     def compute(*of: Array) -> Array:
@@ -154,7 +153,7 @@ def _numbers(machine: Machine, instruction: Statement, function: Function) -> St
     result = machine.register(instruction.operands[0], "u32" if counts else type_, function)
     sources = machine.registers_of(instruction.operands[1:], type_, function)
     wide = "sat" in instruction.parts and type_[0] in "us"
-    compute = extremum(instruction, name == "min") if name in ("min", "max") else rule.compute
+    compute = extremum(instruction.parts, least=name == "min") if name in ("min", "max") else rule.compute
     down = bits_of(type_) - 1 if "shiftamt" in instruction.parts else None
     signs = {"add": 1, "sub": -1}
     if {"rz", "rm", "rp"} & {*instruction.parts} or ("ftz" in instruction.parts and name in ("mul", "div")):

@@ -20,6 +20,9 @@ from .values import UNSET, ActiveThreads
 #: Bytes of an object of mbarrier.
 _OBJECT = 8
 
+#: A token has the phase, and from this bit on how many arrivals that lacked.
+_PENDING = 32
+
 _WORDS = "sync arrive aligned cta release acquire relaxed cluster parity expect_tx complete_tx noComplete noinc"
 
 
@@ -172,7 +175,8 @@ def _signal(machine: Machine, instruction: Statement, function: Function) -> Ste
     def step(group: ActiveThreads) -> None:
         threads, tokens = group.threads, result.bits.copy()
         for barrier, who in reached(machine, space, addresses(threads), threads):
-            tokens[who] = barrier.phase
+            counts = np.ones(len(who), np.int64) if expects or amount is None else amount.bits[who].astype("i8")
+            tokens[who] = barrier.phase | barrier.pending - counts.cumsum() + counts << _PENDING
             number = len(who) if amount is None else int(amount.bits[who].sum())
             if expects or kind == "complete_tx":
                 barrier.due += number if expects else -number
@@ -183,6 +187,13 @@ def _signal(machine: Machine, instruction: Statement, function: Function) -> Ste
         result.put(tokens, None, group)
 
     return step
+
+
+def _pending(machine: Machine, instruction: Statement, function: Function) -> Step:
+    """mbarrier.pending_count: how many arrivals the phase of a token lacked."""
+    result = machine.register(instruction.operands[0], "u32", function)
+    token = machine.register(instruction.operands[1], "b64", function)
+    return lambda group: result.put((token.bits >> np.uint64(_PENDING)).astype("u4"), None, group)
 
 
 def _after_copies(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -240,6 +251,7 @@ MAKERS: Mapping[str, Maker] = {
     "cp.async.mbarrier": _after_copies,
     "mbarrier.test_wait": _wait,
     "mbarrier.try_wait": _wait,
+    "mbarrier.pending_count": _pending,
     "mbarrier.init": _init,
     "mbarrier.inval": _init,
 } | dict.fromkeys([f"mbarrier.{name}" for name in ("arrive", "arrive_drop", "expect_tx", "complete_tx")], _signal)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...db.layout.algebra import Array
 from .launch import Maker, Step
-from .ptx import Both, Function, Number, Statement, bits_of
+from .ptx import Both, Function, Name, Number, Statement, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, joined, merged, shifted, to_bits
 
@@ -44,6 +44,7 @@ def _logic(machine: Machine, instruction: Statement, function: Function) -> Step
         table = number.number
     result = machine.register(target, type_, function)
     sources = machine.registers_of(operands, type_, function)
+    flips = [isinstance(each, Name) and each.negated for each in operands]
     full = bool(1) if type_ == "pred" else np.array(-1).astype(f"u{bits_of(type_) // 8}")
 
     def compute(values: Sequence[Array]) -> Array:
@@ -58,7 +59,7 @@ def _logic(machine: Machine, instruction: Statement, function: Function) -> Step
         return np.asarray(values[0] ^ values[0] if found is None else found)
 
     def step(group: ActiveThreads) -> None:
-        values = [source.bits for source in sources]
+        values = [source.bits ^ full if flip else source.bits for source, flip in zip(sources, flips, strict=True)]
         bits = compute(values)
         origin = None
         if any(source.origin is not None for source in sources):

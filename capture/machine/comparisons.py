@@ -64,7 +64,7 @@ def _comparison(
         return found if name in COMPARISONS else found | np.isnan(a) | np.isnan(b)
 
     def combine(found: Array) -> Array:
-        return combined(found, other.bits ^ negated) if combined and other is not None else found
+        return combined(found.T, other.bits ^ negated).T if combined and other is not None else found
 
     return true, combine
 
@@ -80,8 +80,9 @@ def _compare(machine: Machine, instruction: Statement, function: Function) -> St
     def step(group: ActiveThreads) -> None:
         found = true()
         # Of pairs, one result is of the lower and one of the upper; else the second is the opposite.
-        for result, own in zip(results, found.T if type_.endswith("x2") else (found, ~found), strict=False):
-            result.put(combine(own), None, group)
+        every = [combine(own) for own in (found.T if type_.endswith("x2") else (found, ~found))]
+        for result, own in zip(results, every, strict=False):
+            result.put(own, None, group)
 
     return step
 
@@ -91,6 +92,7 @@ def _set(machine: Machine, instruction: Statement, function: Function) -> Step:
     *words, to, type_ = instruction.parts[1:]
     result = machine.register(instruction.operands[0], to, function)
     true, combine = _comparison(machine, words, type_, instruction.operands[1:], function)
+    to = "s16x2" if to[0] in "us" and type_.endswith("x2") else to  # a half for each of two comparisons
 
     def step(group: ActiveThreads) -> None:
         found = combine(true())

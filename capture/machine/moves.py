@@ -9,6 +9,7 @@ import numpy as np
 from ...db.layout.algebra import Array
 from . import floats
 from .accesses import BLOCK, CLUSTER, COPIES, DECIDES, GRID, OWN, WEAK, Manner
+from .arithmetic import extremum
 from .launch import Maker, Step, Unknown, known
 from .ptx import Function, Name, Number, Statement, Vector, bits_of
 from .schedule import Machine
@@ -124,8 +125,8 @@ _ATOMIC: Mapping[str, Callable[[Array, Array], Array]] = {
     "and": lambda old, new: old & new,
     "or": lambda old, new: old | new,
     "xor": lambda old, new: old ^ new,
-    "min": np.minimum,
-    "max": np.maximum,
+    "min": extremum((), least=True),
+    "max": extremum((), least=False),
     "exch": lambda _, new: new,
     "inc": lambda old, new: np.where(old >= new, 0, old + 1),
     "dec": lambda old, new: np.where((old == 0) | (old > new), new, old - 1),
@@ -155,7 +156,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     sources = [[machine.register(item, type_, function) for item in items] for items in groups]
     addresses = machine.addresses(place, function)
     width = bits_of(type_) // 8
-    if not operation or (vector and operation != "add"):
+    if not operation or (vector and operation not in ("add", "min", "max")):
         raise Unknown(f"{instruction.opcode} is not known")
     strong = scope_of(parts)
     acquires, releases = (bool({word, "acq_rel"} & {*parts}) for word in ("acquire", "release"))
@@ -202,12 +203,12 @@ def combined(
         ids = np.where(swap, 0 if news[1].ids is None else news[1].ids, 0 if ids is None else ids)
     else:
         after = _ATOMIC[operation](*(floats.flushed(words, each) for each in (numbers, news[0].numbers(type_))))
-        after = floats.clamped(words, after) if operation == "add" and after.dtype.kind == "f" else after
+        after = floats.clamped(words, after) if after.dtype.kind == "f" else after
         kind = "add" if operation == "add" else "mix"
         ids = news[0].ids if operation == "exch" else machine.tape.join(kind, [ids, news[0].ids])
     bits = to_bits(type_, after)
     written = None if ids is None else spread(ids, old.width)
-    return np.ascontiguousarray(bits).view("u1").reshape(len(bits), -1), written
+    return np.ascontiguousarray(bits).view("u1").reshape(len(bits), old.width // 8), written
 
 
 def turns(index: Array) -> list[Array]:

@@ -17,7 +17,7 @@ from ...db.layout.algebra import Array
 from ...db.text import counted, spans
 from .flights import Flights
 from .launch import MEANINGLESS, Job, Step, Unknown
-from .order import Mbarrier
+from .order import Mbarrier, latest
 from .ptx import Statement
 from .threads import Threads
 from .values import ActiveThreads, Register
@@ -54,7 +54,7 @@ class Machine(Threads):
         self.pc = np.zeros(self.threads, np.int64)
         self.rounds = np.zeros(self.threads, np.int64)
         self.barrier = np.zeros((self.threads, 2), np.int64)
-        self.arrived: dict[tuple[int, int], int] = {}
+        self.arrived: dict[tuple[int, int], tuple[int, Array]] = {}  # how many, and what they knew
         self.mbarriers: dict[int, Mbarrier] = {}
         self.polled = np.full(self.threads, -1)
         self.reductions: dict[tuple[int, int], Callable[[Array], None]] = {}
@@ -176,8 +176,9 @@ class Machine(Threads):
             return False
         needed = self.state != ENDED
         if instruction.parts[0] in _MEMBERS and not barrier:
-            members = self.register(instruction.operands[-1], "b32", function).bits
-            needed &= (members >> (self.number % WARP).astype("u4") & 1).astype(bool)
+            members = np.where(group.mask, self.register(instruction.operands[-1], "b32", function).bits, 0)
+            named = np.bitwise_or.reduce(members.reshape(-1, WARP), axis=1).repeat(WARP)
+            needed &= (named >> (self.number % WARP).astype("u4") & 1).astype(bool)
         here = group.mask | (self.state == MEETS) & (self.pc == self.at)
         mask = group.mask.reshape(-1, WARP)
         parted = np.asarray((needed & ~group.mask).reshape(-1, WARP).any(axis=1) & mask.any(axis=1))
@@ -272,7 +273,10 @@ class Machine(Threads):
                     self.reductions[int(owner), int(each)] = then
                 if arrive:
                     key = int(owner), int(each)
-                    self.arrived[key] = self.arrived.get(key, 0) + int(np.count_nonzero(own & (number == each)))
+                    here = np.flatnonzero(own & (number == each))
+                    count_, known = self.arrived.get(key, (0, None))
+                    known = latest(known, self.order.notice(np.unique(here // WARP)))
+                    self.arrived[key] = count_ + len(here), known
                 self._release(int(owner), int(each))
 
     def _release(self, owner: int, number: int) -> None:
@@ -284,11 +288,14 @@ class Machine(Threads):
         waits = (state == WAITS) & (barrier[:, 0] == number)
         count = int(np.count_nonzero(waits))
         wanted = int(barrier[waits, 1].max(initial=0)) or np.count_nonzero(state != ENDED)
-        if count and count + self.arrived.get((owner, number), 0) >= wanted:
+        arrived, known = self.arrived.get((owner, number), (0, None))
+        if count and count + arrived >= wanted:
             here = np.zeros(self.threads, bool)
             here[of] = waits
             self.state[here] = RUNS
             self.rounds[here] = self.rounds[here].max()
+            if known is not None:
+                self.order.learn(np.unique(np.flatnonzero(here) // WARP), known)
             self.order.meet(here) if blocks == 1 else self.order.meet_blocks(here)
             self.arrived.pop((owner, number), None)
             if then := self.reductions.pop((owner, number), None):

@@ -138,7 +138,7 @@ def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
         raise Unknown(f"{'.'.join(instruction.parts[:2])} is not run")
     operands = [*instruction.operands]
     least = machine.register(operands.pop(1), "b32", function) if form.name == "tcgen05.ld.red" else None
-    reduce = extremum(instruction, "min" in instruction.parts) if least is not None else None
+    reduce = extremum(instruction.parts, least="min" in instruction.parts) if least is not None else None
     address = operands.pop(0 if form.stores else 1)
     split = next((operands.pop(at) for at, each in enumerate(operands) if isinstance(each, Number)), Number(0))
     registers = registers_of(machine, operands[0], form, "r", function)

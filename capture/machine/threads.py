@@ -41,6 +41,9 @@ from .values import UNSET, Register
 #: Static shared memory begins here: address 0 is none, and sm_90 keeps the first kilobyte.
 _FIRST_SHARED = 1024
 
+#: Bytes of which a block is given shared memory.
+_SHARED_UNIT = 128
+
 #: How often the banks are watched for each instruction, which mostly repeats its pattern.
 _CLOCKED = 16
 
@@ -101,7 +104,7 @@ class Threads:
         found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP}
         found |= {"%lanemask_eq": 1 << lane, "%lanemask_lt": (1 << lane) - 1, "%lanemask_le": (2 << lane) - 1}
         found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%nsmid": 1}
-        found |= dict.fromkeys(("%dynamic_smem_size", "%total_smem_size"), launch.shared)
+        found["%dynamic_smem_size"] = launch.shared
         found |= {"%cluster_ctarank": rank, "%cluster_nctarank": self.cluster, "%is_explicit_cluster": self.cluster > 1}
         found |= dict.fromkeys(("%smid", "%gridid", "%clock", "%clock64", "%clock_hi", "%globaltimer"), 0)
         found |= dict.fromkeys([f"{name}.w" for name in VECTORS] + [f"%envreg{number}" for number in range(32)], 0)
@@ -137,6 +140,8 @@ class Threads:
         dynamic = -(-ends["shared"] // 1024) * 1024 if late else ends["shared"]
         self.symbols |= dict.fromkeys(late, dynamic)
         shared = Memory("shared", SHARED, dynamic + self.launch.shared, self.threads // self.per_block, _FIRST_SHARED)
+        own = shared.size - _FIRST_SHARED
+        self.special["%total_smem_size"] = -(-own // _SHARED_UNIT) * _SHARED_UNIT
         local = Memory("local", LOCAL, ends["local"], self.threads)
         given, start = np.frombuffer(self.launch.parameters, np.uint8), 0
         for variable in functions[0].parameters:

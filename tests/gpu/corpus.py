@@ -25,6 +25,9 @@ TARGET = "sm_90a"
 
 _SWIZZLES = ("none", "32B", "64B", "128B")
 
+#: Types in the order of the numbers that the driver gives them in tensor maps.
+_ELEMENTS = "u8 u16 u32 s32 u64 s64 f16 f32 f64 bf16".split()
+
 #: The number that the driver gives to the most bytes of dynamic shared memory.
 _DYNAMIC_SHARED = 8
 
@@ -173,7 +176,7 @@ def tensor_map(of, address):
     strides = (np.cumprod(extents[:-1]) * width).tolist()
     failed = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
         ctypes.c_void_p(room.ctypes.data + start),
-        {"f16": 6, "f32": 7}[of["type"]],
+        _ELEMENTS.index(of["type"]),
         rank,
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*extents),

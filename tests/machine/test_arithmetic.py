@@ -587,6 +587,28 @@ def test_words_of_what_lanes_tell_each_other_stand_in_any_order():
         assert np.array_equal(computed(line, "u32", given), expected), line
 
 
+def test_pairs_are_compared_and_combined_with_another_predicate():
+    pairs = np.array([[1, 2], [2, 1], [1, 1], [2, 2]], "f2").view("u4").ravel()
+    given = {"a": pairs, "b": np.full(4, 0x3E003E00, "u4"), "c": np.array([1, 1, 0, 1], "u4")}  # 1.5 twice
+    setup = ".reg .pred %r; setp.ne.u32 %r, %c, 0;"
+    text = f"{setup} setp.lt.and.f16x2 %p|%q, %a, %b, %r; selp.u32 %d, 1, 0, %p; @%q add.u32 %d, %d, 2;"
+    assert computed(text, "u32", given).tolist() == [1, 2, 0, 0]
+    found = computed(f"{setup} set.lt.and.u32.f16x2 %d, %a, %b, %r;", "u32", given)
+    assert found.tolist() == [0xFFFF, 0xFFFF0000, 0, 0]
+    found = computed(f"{setup} set.lt.or.f16x2.f16x2 %d, %a, %b, !%r;", "u32", given)
+    assert found.tolist() == [0x3C00, 0x3C000000, 0x3C003C00, 0]
+
+
+def test_a_predicate_may_be_negated_and_be_a_result_itself():
+    a, b = np.array([0, 0, 1, 1], "u4"), np.array([0, 1, 0, 1], "u4")
+    setup = "setp.ne.u32 %p, %a, 0; setp.ne.u32 %q, %b, 0;"
+    for name, right in {"and": a & (1 - b), "or": a | (1 - b), "xor": a ^ (1 - b)}.items():
+        text = f"{setup} {name}.pred %p, %p, !%q; selp.u32 %d, 1, 0, %p;"
+        assert computed(text, "u32", {"a": a, "b": b}).tolist() == right.tolist()
+    text = f"{setup} setp.eq.and.u32 %p|%q, %b, 1, !%p; selp.u32 %d, 1, 0, %p; @%q add.u32 %d, %d, 2;"
+    assert computed(text, "u32", {"a": a, "b": b}).tolist() == [2, 1, 0, 0]
+
+
 def test_a_product_of_f64_that_is_too_small_is_rounded_with_its_sum():
     """2.5 and 1 of the least number are 4 of them, as 3.5 is a tie; 2 and 1 would be 3."""
     least = 2.0**-1074

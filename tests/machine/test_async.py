@@ -88,6 +88,23 @@ def test_a_box_is_added(type_):
     expected = np.full((4, size), 3, new.dtype)
     expected[1:3] += new.reshape(2, size)
     assert np.array_equal(found.outputs["T"], expected)
+    beyond = BOX.format(name="add").replace("{0, 1}", "{0, 4}")
+    found = run(REDUCE.format(parameters=parameters, copy=beyond), given_)
+    assert found.ok, found
+    assert (found.outputs["T"] == 3).all()
+
+
+def test_a_token_says_how_many_arrivals_a_phase_lacked():
+    text = """
+.visible .entry count(.param .u64 out) {
+.reg .b64 %out, %s; .reg .b32 %n; .reg .pred %p; .shared .align 8 .b64 bar;
+ld.param.u64 %out, [out]; mbarrier.init.shared.b64 [bar], 5;
+mbarrier.arrive.noComplete.shared.b64 %s, [bar], 2; mbarrier.pending_count.b64 %n, %s; st.global.u32 [%out], %n;
+mbarrier.arrive_drop.shared.b64 %s, [bar]; mbarrier.pending_count.b64 %n, %s; st.global.u32 [%out+4], %n;
+mbarrier.arrive.shared.b64 %s, [bar], 2; mbarrier.pending_count.b64 %n, %s; st.global.u32 [%out+8], %n;
+mbarrier.test_wait.shared.b64 %p, [bar], %s; selp.u32 %n, 1, 0, %p; st.global.u32 [%out+12], %n;
+mbarrier.arrive.shared.b64 %s, [bar]; mbarrier.pending_count.b64 %n, %s; st.global.u32 [%out+16], %n; ret; }"""
+    assert run(text, ["out=u32[5]=9"], block=1).outputs["out"].tolist() == [5, 3, 2, 1, 4]
 
 
 def test_blocks_add_without_a_race_and_copies_race():

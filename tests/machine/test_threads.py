@@ -69,6 +69,54 @@ def test_barriers_that_count(values, limit):
     assert computed(text, "u32", {"a": a}).tolist() == [expected] * len(values)
 
 
+def test_lanes_wait_for_those_that_others_name():
+    """Lanes with other numbers of rounds meet in each: who is behind need not have named anybody yet."""
+    text = """.reg .b32 %n, %m; mov.u32 %m, 0; and.b32 %n, %a, 3; setp.ne.u32 %p, %n, 0; @%p bra LATE;
+    JOIN: mov.u32 %m, -1; shfl.sync.bfly.b32 %d, %a, 1, 31, %m; bra OVER;
+    LATE: sub.u32 %n, %n, 1; setp.ne.u32 %p, %n, 0; @%p bra LATE; bra JOIN; OVER:"""
+    a = np.arange(32, dtype="u4")
+    assert computed(text, "u32", {"a": a}).tolist() == (a ^ 1).tolist()
+
+
+def test_who_arrives_at_a_barrier_tells_those_who_wait():
+    text = """
+.visible .entry hand(.param .u64 out) {
+.reg .b64 %out; .reg .b32 %t, %s; .reg .pred %p; .shared .align 4 .b8 tile[128];
+ld.param.u64 %out, [out]; mov.u32 %t, %tid.x; mov.u32 %s, tile; setp.ge.u32 %p, %t, 32; @%p bra READS;
+mad.lo.u32 %s, %t, 4, %s; st.shared.u32 [%s], %t; bar.arrive 1, 64; ret;
+READS: bar.sync 1, 64; mad.lo.u32 %s, %t, 4, %s; ld.shared.u32 %t, [%s+-128]; mad.wide.u32 %out, %t, 4, %out;
+st.global.u32 [%out], %t; ret; }"""
+    found = run(text, ["out=u32[32]=0"], block=64)
+    assert found.ok, found
+    assert found.outputs["out"].tolist() == [*range(32)]
+    late = run(
+        text.replace("st.shared.u32 [%s], %t; bar.arrive 1, 64;", "bar.arrive 1, 64; st.shared.u32 [%s], %t;"),
+        ["out=u32[32]=0"],
+        block=64,
+    )
+    assert "race" in {each.kind for each in late.findings}
+
+
+@pytest.mark.parametrize(("name", "right"), [("min", [-0.0, -2.0, 5.0, 1.0]), ("max", [0.0, 3.0, 5.0, 4.0])])
+def test_several_halves_are_compared_in_memory(name, right):
+    text = f"""
+.visible .entry compare(.param .u64 in, .param .u64 out) {{
+.reg .b64 %in, %out; .reg .b16 %h<4>; ld.param.u64 %in, [in]; ld.param.u64 %out, [out];
+ld.global.v4.b16 {{%h0, %h1, %h2, %h3}}, [%in];
+red.global.{name}.noftz.v4.f16 [%out], {{%h0, %h1, %h2, %h3}}; ret; }}"""
+    given_ = {"in": np.array([0.0, -2.0, np.nan, 4.0], "f2"), "out": np.array([-0.0, 3.0, 5.0, 1.0], "f2")}
+    found = run(text, given_, block=1)
+    assert found.ok, found
+    assert found.outputs["out"].view("u2").tolist() == np.array(right, "f2").view("u2").tolist()
+
+
+def test_shared_memory_is_given_in_units():
+    text = """
+.visible .entry size(.param .u64 out) { .reg .b64 %out; .reg .b32 %n; .shared .align 16 .b8 tile[200];
+ld.param.u64 %out, [out]; mov.u32 %n, %total_smem_size; st.global.u32 [%out], %n; st.shared.u32 [tile], %n; ret; }"""
+    assert run(text, ["out=u32[1]=0"], block=1).outputs["out"].tolist() == [256]
+
+
 BRANCHES = """
 .visible .entry choose(.param .u64 out, .param .u32 several) {
 .reg .b64 %out; .reg .b32 %t, %r, %n; .reg .pred %p;
