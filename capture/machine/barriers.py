@@ -9,7 +9,7 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from .accesses import CLUSTER
+from .accesses import BLOCK, CLUSTER, WEAK
 from .launch import Maker, Step, Unknown
 from .moves import space_of
 from .order import Mbarrier, latest
@@ -106,11 +106,10 @@ def _counted(
 
 
 def _arrive(
-    machine: Machine, barrier: Mbarrier, threads: Array, number: int, *, drops: bool = False, after_copies: bool = False
+    machine: Machine, barrier: Mbarrier, threads: Array, number: int, notice: Array, *, drops: bool = False
 ) -> None:
-    """Threads arrive, so many times in all, and with them what they know."""
-    warps = np.unique(threads // WARP)
-    barrier.known = latest(barrier.known, machine.order.notice(warps, with_copies=after_copies))
+    """Threads arrive, so many times in all, and with them a notice of what they know."""
+    barrier.known = latest(barrier.known, notice)
     if number > barrier.pending:
         machine.fault("barrier", threads, f"more threads arrive than the {barrier.count} of the mbarrier")
     barrier.pending -= number
@@ -181,7 +180,8 @@ def _signal(machine: Machine, instruction: Statement, function: Function) -> Ste
             if expects or kind == "complete_tx":
                 barrier.due += number if expects else -number
             if arrives:
-                _arrive(machine, barrier, who, len(who) if expects else number, drops=kind == "arrive_drop")
+                notice = machine.order.notice(np.unique(who // WARP), relaxed="relaxed" in instruction.parts)
+                _arrive(machine, barrier, who, len(who) if expects else number, notice, drops=kind == "arrive_drop")
             else:
                 turn(machine, barrier)
         result.put(tokens, None, group)
@@ -206,7 +206,8 @@ def _after_copies(machine: Machine, instruction: Statement, function: Function) 
         for barrier, who in reached(machine, space, addresses(threads), threads):
             if "noinc" not in instruction.parts:
                 barrier.pending += len(who)
-            _arrive(machine, barrier, who, len(who), after_copies=True)
+            notice = machine.order.notice(np.unique(who // WARP), with_copies=True)
+            _arrive(machine, barrier, who, len(who), notice)
 
     return step
 
@@ -216,6 +217,7 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
     space = space_of(instruction, f"{_WORDS} test_wait try_wait")
     target, place, phase = instruction.operands[:3]
     parity, tries = "parity" in instruction.parts, instruction.parts[1] == "try_wait"
+    relaxed = BLOCK if "relaxed" in instruction.parts else WEAK
     result = machine.register(target, "pred", function)
     given = machine.register(phase, "u32" if parity else "b64", function)
     addresses = machine.addresses(place, function)
@@ -229,7 +231,7 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
             done[who] = over
             machine.polled[who[over]] = -1
             if over.any():
-                machine.order.learn(np.unique(who[over] // WARP), barrier.done)
+                machine.order.learn(np.unique(who[over] // WARP), barrier.done, relaxed)
                 machine.order.meet_lanes(group.mask & done, all_lanes=True)
             if tries:  # who finds the phase incomplete and asks again goes on when it is complete
                 again = who[~over & (machine.polled[who] == barrier.index)]

@@ -30,6 +30,7 @@ from .accesses import (
     GRID,
     OWN,
     PLAIN,
+    WEAK,
     WGMMA,
     Accesses,
     Manner,
@@ -261,22 +262,30 @@ class Order:
 
     # What makes order.
 
-    def notice(self, warps: Array, *, with_copies: bool = False) -> Array:
-        """What some warps know, for others; ``with_copies``: also that the copies which they have begun are there."""
+    def notice(self, warps: Array, *, with_copies: bool = False, relaxed: bool = False) -> Array:
+        """What some warps know, for others; ``with_copies``: also that the copies which they have begun are there.
+
+        ``relaxed``: no more than what is behind their fences.
+        """
         self.known[_KNOWN, warps, warps % self.per_block] = self.now
-        notice: Array = self.known[:, warps].max(axis=1)
+        notice: Array = (self.notices[_TELLS, 0] if relaxed else self.known)[:, warps].max(axis=1)
         if with_copies:
             notice[:, self._agent(warps, COPIES)] = self.now
         return notice
 
-    def learn(self, warps: Array, notice: Array) -> None:
-        """Warps come to know what others did before they gave notice of it, all the same or each its own."""
+    def learn(self, warps: Array, notice: Array, relaxed: int = WEAK) -> None:
+        """Warps come to know what others did before they gave notice of it, all the same or each its own.
+
+        Where it was read ``relaxed`` in a scope, they do so behind their next fence of that scope.
+        """
         agents = notice.shape[-1]
         notice = np.broadcast_to(notice.reshape(2, -1, agents), (2, len(warps), agents))
-        self.known[:, warps, :agents] = np.maximum(self.known[:, warps, :agents], notice)
-        copies = notice[_KNOWN, np.arange(len(warps)), self._agent(warps, COPIES)]
-        own = self.seen.reshape(-1, WARP, 2, WARP)
-        own[warps, :, COPIES] = np.maximum(own[warps, :, COPIES], copies[:, None, None])
+        knows = self.notices[_TOLD, relaxed - BLOCK] if relaxed else self.known
+        knows[:, warps, :agents] = np.maximum(knows[:, warps, :agents], notice)
+        if not relaxed:
+            copies = notice[_KNOWN, np.arange(len(warps)), self._agent(warps, COPIES)]
+            own = self.seen.reshape(-1, WARP, 2, WARP)
+            own[warps, :, COPIES] = np.maximum(own[warps, :, COPIES], copies[:, None, None])
 
     def meet(self, mask: Array) -> None:
         """Threads of one block wait for each other: all know what each knows."""
@@ -335,12 +344,7 @@ class Order:
             for within, those in enumerate(of, BLOCK):
                 key = memory, place, within, those
                 if reads and key in told:
-                    notice = self._told(warp, told[key])
-                    if acquires:
-                        self.learn(np.array([warp]), notice)
-                    else:
-                        pending = self.notices[_TOLD, within - BLOCK, :, warp, : notice.shape[-1]]
-                        np.maximum(pending, notice, out=pending)
+                    self.learn(np.array([warp]), self._told(warp, told[key]), WEAK if acquires else within)
                 if writes and self.notices[_TELLS, within - BLOCK, :, warp].any():
                     told[key] = latest(told.get(key), self._notice(warp, within))
 

@@ -108,3 +108,18 @@ def test_assembly_in_any_layout(nvcc, target):
     sums = np.where(given == 0, 7, given) + np.uint32(7 + 32)
     found = traced(nvcc, target, "assembly", {"in": given, "out": "u32[32]"})
     assert np.array_equal(found["out"], sums << np.uint32(16) | sums >> np.uint32(16))
+
+
+NOTICES = dict.fromkeys(("whole_grid", "released", "sequential", "last_of_all", "last_reads_volatile"), "")
+NOTICES["not_released"] = "and nothing orders the two"
+NOTICES |= dict.fromkeys(
+    ("not_acquired", "last_not_acquired"), "no fence behind the read that tells of it orders the two"
+)
+
+
+@pytest.mark.parametrize("entry", NOTICES)
+def test_blocks_that_wait_for_each_other_need_what_orders_them(nvcc, target, entry):
+    given = {"part": "f32[128]=0", "flag": "u32[1]=0", "out": "f32[128]=0"}
+    found = run(nvcc("notices", target), given, entry=entry, block=64, grid=2)
+    assert found.ok == (not NOTICES[entry]), found
+    assert all(NOTICES[entry] in each.words for each in found.findings), found

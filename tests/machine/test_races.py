@@ -143,6 +143,26 @@ def test_a_warp_reads_what_another_has_given_notice_of(notice):
     assert all("ld reads what st of line" in each.words for each in found)
 
 
+ARRIVES = {
+    ("mbarrier.arrive.shared.b64 _, [bar];", "", ""): True,
+    ("mbarrier.arrive.relaxed.cta.shared.b64 _, [bar];", "", "membar.cta;"): False,
+    ("membar.cta; mbarrier.arrive.relaxed.cta.shared.b64 _, [bar];", "", ""): True,
+    ("mbarrier.arrive.shared.b64 _, [bar];", ".relaxed.cta", ""): False,
+    ("mbarrier.arrive.shared.b64 _, [bar];", ".relaxed.cta", "membar.cta;"): True,
+}
+
+
+@pytest.mark.parametrize("arrives", ARRIVES)
+def test_a_mbarrier_that_is_relaxed_orders_by_fences_alone(arrives):
+    arrive, relaxed, fence = arrives
+    text = f""".shared .align 8 .b64 bar; setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared.b64 [bar], 32; bar.sync 0;
+    setp.lt.u32 %p, %t, 32; @!%p bra WAIT; st.shared.u32 [%s], %t; bar.warp.sync -1; {arrive} bra OVER;
+    WAIT: mbarrier.try_wait.parity{relaxed}.shared.b64 %p, [bar], 0; @!%p bra WAIT; {fence}
+    xor.b32 %o, %s, 128; ld.shared.u32 %v, [%o]; OVER:"""
+    found = run(FLAGGED + text + TAIL, ["out=u32[65]=0"], block=64)
+    assert found.ok == ARRIVES[arrives], found
+
+
 COUNT = """st.shared.u32 [%s], %t; bar.warp.sync -1; membar.cta;
 and.b32 %o, %t, 31; setp.eq.u32 %p, %o, 0; mov.u32 %d, 0; @%p atom.shared.inc.u32 %d, [flag], 3;
 shfl.sync.idx.b32 %d, %d, 0, 31, -1; mov.u32 %v, 0;
