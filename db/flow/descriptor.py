@@ -229,9 +229,7 @@ def describe(query: Query, extents: str | None = None) -> Descriptor:
         LanemapError: there is no such operand or layout, or the tile does not fit it; says what would be right.
     """
     key = memory_key(query)
-    of = tile(key)
-    if of is None:
-        raise LanemapError(f"say how {key} lies in shared memory: {', '.join(_patterns(key))}")
+    of = _product(key)
     across = of.k * of.bits // 8
     uneven = of.major == "K" and of.span % across and across % of.span  # as the 48 bytes of K = 96
     if uneven and across > of.span:
@@ -342,10 +340,10 @@ def memory_key(query: Query) -> Key:
             raise LanemapError(f"say the type of {role}: write {name} {asked['shape']} f16 {role} 128B.K")
         key = Key(name, asked["shape"], type_, role)
     dimensions(key.shape, role, key.instruction)
-    given = asked["qualifiers"]
+    given, patterns = asked["qualifiers"], instruction(key.instruction).patterns(TYPES[key.type].bits)
     if given is None:
-        raise LanemapError(f"say how {role} lies in shared memory: {', '.join(_patterns(key))}")
-    known = {name.lower(): name for name in _patterns(key)}
+        raise LanemapError(f"say how {role} lies in shared memory: {', '.join(patterns)}")
+    known = {name.lower(): name for name in patterns}
     if given not in known:
         why = f"{key.type} is K-major only" if given.endswith(".mn") else f"there is no {given}"
         if given.upper() in map(str.upper, MODES):
@@ -357,7 +355,3 @@ def memory_key(query: Query) -> Key:
     if not forms:
         expect_shape(key)
     return key
-
-
-def _patterns(key: Key) -> list[str]:
-    return instruction(key.instruction).patterns(TYPES[key.type].bits)

@@ -9,14 +9,14 @@ of one, two or four words for each lane.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import lookup
 from ..errors import LanemapError
 from ..isa.forms import Form, forms
-from ..isa.instructions import WARP, Key, instruction
+from ..isa.instructions import WARP, WORD, Key, instruction
 from ..isa.names import PLAIN_MOVES
 from ..isa.shared import BANKS, LARGEST, MODES, mode_named
 from ..isa.vendors import NVIDIA
@@ -34,19 +34,14 @@ from .chain import as_half_pairs, common_to_majors
 _LINES = {"row": "row", "col": "column"}
 MAJORS = tuple(_LINES)
 
-#: Bits of a register that a matrix is moved to or from.
-_WORD = 32
-
 #: Bytes that all banks hold once.
-_LINE = BANKS * _WORD // 8
+_LINE = BANKS * WORD // 8
 
 #: How many operands can be moved together.
 _MOST = 16
 
 #: The source of a part of a register in which a slot holds nothing.
 _NOTHING = np.iinfo(np.int64).min
-
-Number = TypeVar("Number", int, Array)
 
 
 class Address(NamedTuple):
@@ -145,8 +140,8 @@ class Recipe(Told):
         rows, columns = self.operand.dimensions
         down, across = _side_by_side(self.operand, self.count)
         columns = columns // 2 if self.operand.windowed else columns
-        lines, places = _in_memory(rows * down, columns * across, self.major)
-        return lines, places * (_WORD // 2 if self.packed else self.operand.slot_bits) // 8
+        lines, places = (rows * down, columns * across)[:: 1 if self.major == "row" else -1]
+        return lines, places * (WORD // 2 if self.packed else self.operand.slot_bits) // 8
 
     @property
     def shift(self) -> int:
@@ -436,7 +431,7 @@ def _addresses(
     if mover and user and not any(runs):
         raise _ReasonError(f"it needs {mover[0].needs}, and {user[0].name} needs {user[0].needs}")
     together = joined(operand, *_side_by_side(operand, count))
-    held, words = _held(together, major, available[0].r), together.registers * together.register_bits // _WORD
+    held, words = _held(together, major, available[0].r), together.registers * together.register_bits // WORD
     if (
         available[0].r.instruction in PLAIN_MOVES
     ):  # a vector may have any registers: those of a line, one after the other
@@ -477,7 +472,7 @@ def _held(operand: Fragment, major: str, move: Fragment) -> Array:
     """
     width, bits, register = operand.slot_bits, move.slot_bits, operand.register_bits
     lane, reg, slot, row, col = (operand.table[name].astype(np.int64)[:, None] for name in Element._fields[:5])
-    line, place = _in_memory(row, col, major)
+    line, place = (row, col)[:: 1 if major == "row" else -1]
     start = np.arange(0, width, bits)
     inside = reg * register + slot * width + start
     sources = np.stack(np.broadcast_arrays(line, place * width + start - inside % bits), axis=-1)
@@ -500,8 +495,8 @@ def _step(pair: Pair, held: Array, operand: Fragment, step: int, regs: Sequence[
     starts = np.zeros((len(sources), r.computations + 1, r.dimensions[0], 2), np.int64)
     starts[:, table["computation"], table["row"]] = sources
     if (starts[:, table["computation"], table["row"]] != sources).any() or (sources[..., 1] % row_bits).any():
-        if width > _WORD:
-            raise _ReasonError(f"a lane has {_WORD} bits of each row of memory, and an element has {width}")
+        if width > WORD:
+            raise _ReasonError(f"a lane has {WORD} bits of each row of memory, and an element has {width}")
         if _transposes(r) and width > r.slot_bits:
             raise _ReasonError(f"it transposes {r.slot_bits} bits as one, and an element has {width}")
         raise _ReasonError(
@@ -529,10 +524,6 @@ def loads(move: Fragment) -> bool:
 
 def _transposes(move: Fragment) -> bool:
     return "trans" in str(move.qualifiers)
-
-
-def _in_memory(row: Number, col: Number, major: str) -> tuple[Number, Number]:
-    return (row, col) if major == "row" else (col, row)
 
 
 def _name(move: Fragment) -> str:

@@ -252,12 +252,11 @@ def through(
         whole = Tile(mode, major, bits, mn, k)
         return whole, None if (k if major == "K" else mn) * bits // 8 % whole.span else places(whole)
 
+    names = BOX_MODES if isinstance(goal, BoundingBox) else MODES
     tile, written = (source, places(source)) if source else laid(chosen)
     if written is None:
         along = (k if major == "K" else mn) * bits // 8
-        fitting = [
-            name for name in (BOX_MODES if isinstance(goal, BoundingBox) else MODES) if laid(name)[1] is not None
-        ]
+        fitting = [name for name in names if laid(name)[1] is not None]
         better = goal.mode if goal and goal.mode in fitting else either(fitting)
         raise LanemapError(f"{chosen} has lines of {tile.span} bytes, and these have {along}: write --through {better}")
     written = written.T if source and turned else written
@@ -270,7 +269,6 @@ def through(
         read = laid(goal.mode)[1] if goal else written
     if max(tile.size, written.size * bits // 8) > LARGEST:
         raise LanemapError(f"a tile of {written.size * bits // 8} bytes exceeds the {LARGEST} of a block")
-    names = BOX_MODES if isinstance(goal, BoundingBox) else MODES
     assert read is not None
     compared = written if source else read
     fitting = [name for name in names if (other := laid(name)[1]) is not None and np.array_equal(other, compared)]
