@@ -40,8 +40,8 @@ class Extent(NamedTuple):
         """
         if whole.registers <= self.registers and whole.cols <= self.cols:
             return whole
-        times, more = divmod(whole.cols, self.width)
-        return self._replace(times=times) if not more and count == times * held else None
+        times = whole.cols // self.width
+        return self._replace(times=times) if count == times * held else None
 
 
 def extents(tables: Mapping[str, Any], shared: Mapping[str, str], wholes: Mapping[str, Extent]) -> dict[str, Extent]:

@@ -207,6 +207,7 @@ def test_findings_are_recorded_and_do_not_stop_the_load(own):
     ("changes", "words"),
     [
         ({"type": "zz;x<y"}, "invalid type 'zz;x<y'"),
+        ({"qualifiers": "x4 trans"}, "invalid qualifiers 'x4 trans'"),
         ({"instruction": ""}, "invalid instruction ''"),
         ({"major": "row\n"}, "major"),
         ({"role": "F"}, "invalid role 'F'"),
