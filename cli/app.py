@@ -176,13 +176,13 @@ def write(data: str | bytes, file: IO[bytes] | None = None, form: str = "") -> N
         binary_stdout(form).write(data)
 
 
-def write_report(check: Check, form: str, file: IO[bytes] | None, **how: bool) -> None:
+def write_report(check: Check, form: str, file: IO[bytes] | None, *, everything: bool) -> None:
     """Print the report of a comparison, or write it to a file."""
     import shlex
 
     made = {"command": shlex.join(["lanemap", *sys.argv[1:]]), "version": f"lanemap {__version__}"}
     made["date"] = datetime.now(UTC).date().isoformat()
-    write(replace(check, made=made).report(form, **how), file)
+    write(replace(check, made=made).report(form, everything=everything), file)
 
 
 def narrow(rows: Rows) -> Rows:

@@ -40,7 +40,6 @@ def check(
     format: ReportFormat = ReportFormat.TABLE,
     output: str = "-",
     everything: bool = False,
-    matrix: bool = False,
     strict: bool = False,
     db: str | None = None,
 ) -> int:
@@ -53,7 +52,7 @@ def check(
     """
     with open_database(db) as database, opened(output) as file:
         result = database.check(against or ())
-        write_report(result, format, file, everything=everything, matrix=matrix)
+        write_report(result, format, file, everything=everything)
     return DISAGREES if result.exit_code or (strict and (result.known or result.unjudged)) else OK
 
 

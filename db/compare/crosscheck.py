@@ -74,7 +74,7 @@ class Check(Tabular):
     others: Sequence[Source] = ()
     made: Mapping[str, str] = field(default_factory=dict)
 
-    #: ``report(form="table", *, everything=False, matrix=False)`` returns the report as text, ``_repr_html_`` shows it
+    #: ``report(form="table", *, everything=False)`` returns the report as text, ``_repr_html_`` shows it
     #: in a notebook. ``render.report`` adds both.
     report: ClassVar[Callable[..., str]]
     _repr_html_: ClassVar[Callable[..., str]]

@@ -81,13 +81,12 @@ def groups(comparisons: Iterable[Comparison], verdict: Verdict) -> list[Group]:
     return sorted(merged, key=lambda group: group.first.known is not None)
 
 
-def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False) -> Iterator[Block]:
+def check_blocks(check: Check, *, everything: bool = False) -> Iterator[Block]:
     """The report of a check, or of a comparison.
 
     Args:
         check: the result of ``diff`` or ``check``.
         everything: list every element that differs, not just the first few with a count of the rest.
-        matrix: for a check, also count the verdicts of each pair of sources, and say what one of them lacks.
     """
     is_check = bool(check.sources)
     yield Title("Cross-check", 1)
@@ -102,12 +101,10 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
     if is_check:
         yield _standing(check)
         yield from _findings(check.findings, known=False)
-    counts = _matrix(check.comparisons)
-    if is_check and matrix:
-        yield from (Title("Comparisons"), counts)
-    for left, right, *numbers in counts.rows if not is_check else ():
-        tallies = (f"{number} {name}" for number, name in zip(numbers, counts.columns[2:], strict=True) if number)
-        yield f"{left} against {right}: {', '.join(tallies)}"
+    for comparison in check.comparisons if not is_check else ():
+        numbers = Counter("known" if result.known is not None else str(result.verdict) for result in comparison.results)
+        tallies = ", ".join(f"{numbers[name]} {name}" for name in _VERDICTS if numbers[name])
+        yield f"{comparison.left.name} against {comparison.right.name}: {tallies}"
     differing = groups(check.comparisons, Verdict.DIFFERENT)
     for number, group in enumerate(differing):
         yield from _different(group, everything, number < _DRAWN)
@@ -117,8 +114,8 @@ def check_blocks(check: Check, *, everything: bool = False, matrix: bool = False
             yield Details(str(kind).capitalize(), list(_alike(explained)), open=not is_check)
     if check.unjudged:
         yield Details("Unjudged", list(_unjudged(check, everything)), open=not is_check)
-    if (matrix or not is_check) and (one_sided := list(_one_sided(check))):
-        yield Details("On one side only", one_sided, open=not is_check)
+    if not is_check and (one_sided := list(_one_sided(check))):
+        yield Details("On one side only", one_sided, open=True)
     sides = {side.name: side for comparison in check.comparisons for side in (comparison.left, comparison.right)}
     yield Details("Provenance", [Facts(check.made.items()), *map(Facts, map(provenance, sides.values()))])
 
@@ -192,17 +189,6 @@ def _findings(findings: Iterable[Finding], *, known: bool) -> Iterator[Block]:
 
 
 _VERDICTS = ("identical", "refined", "relabelled", "known", "different", "left only", "right only", "unjudged")
-
-
-def _matrix(comparisons: Sequence[Comparison]) -> Rows:
-    """One row for each pair of sources: how many fragments have each verdict."""
-    rows = []
-    for comparison in comparisons:
-        results = comparison.results
-        verdicts = Counter("known" if result.known is not None else str(result.verdict) for result in results)
-        rows.append((comparison.left.name, comparison.right.name, *map(verdicts.__getitem__, _VERDICTS)))
-    matrix = Rows(("left", "right", *_VERDICTS), rows)
-    return matrix.only(lambda name, values: name in ("identical", "different") or any(values))
 
 
 def _different(group: Group, everything: bool, drawn: bool) -> Iterator[Block]:
@@ -516,7 +502,7 @@ FORMATS = ("table", "markdown", "json", "html", "junit", "github")
 _WRITERS = {"markdown": blocks.as_markdown, "html": blocks.as_page}
 
 
-def _checked(check: Check, form: str = "table", *, everything: bool = False, matrix: bool = False) -> str:
+def _checked(check: Check, form: str = "table", *, everything: bool = False) -> str:
     """The report as text, in one of ``FORMATS``. See ``check_blocks``."""
     if form == "json":
         return check_json(check)
@@ -524,7 +510,7 @@ def _checked(check: Check, form: str = "table", *, everything: bool = False, mat
         return check_junit(check, everything=everything)
     if form == "github":
         return check_annotations(check)
-    report = check_blocks(check, everything=everything, matrix=matrix)
+    report = check_blocks(check, everything=everything)
     if form == "table":
         return blocks.as_text(report, everything=everything)
     return _WRITERS[form](report)

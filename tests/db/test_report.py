@@ -102,8 +102,8 @@ def test_a_check(small, snapshot, form):
     assert without_pictures(found.report(form)) == snapshot
 
 
-def test_the_matrix_and_everything_where_they_are_asked_for(small, snapshot):
-    assert checked(small).report(everything=True, matrix=True) == snapshot
+def test_everything_where_it_is_asked_for(small, snapshot):
+    assert checked(small).report(everything=True) == snapshot
 
 
 @pytest.mark.parametrize("form", FORMATS)
