@@ -130,6 +130,15 @@ def gathered(numbers: Array, layout: Held, chosen: Chosen | None) -> Array:
     return values.scatter(numbers, layout.fragment, chosen.columns)
 
 
+def multiply(form: Form, a: Array, b: Array, layout: Held, chosen: Chosen | None) -> Array:
+    """A x B, to which what metadata does not choose adds nothing, also where B is not finite."""
+    if chosen is None or np.isfinite(b).all():
+        return values.multiply(form, a, b)
+    taken = gathered(np.ones(chosen.columns.shape), layout, chosen).reshape(a.shape)
+    terms = np.where(taken[..., None], a[..., None] * b[..., None, :, :], 0)
+    return np.asarray(terms.sum(axis=-2))
+
+
 def scaled(role: str, matrix: Array, by: Scales) -> Array:
     """A or B (groups, computations, rows, columns), each element times the scale of its block."""
     axis = 2 if role == "A" else 1

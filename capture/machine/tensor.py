@@ -28,6 +28,9 @@ NAMES = ("mma", "mma.sp", "wmma", "ldmatrix", "stmatrix", "movmatrix")
 #: How products round or saturate, which chooses no layout.
 _ROUNDING = ("satfinite", "rn", "rz", "rm", "rp")
 
+#: What a product gives that is no number.
+_NAN = np.uint32(0x7FFFFFFF).view("f4")
+
 #: State spaces that a move may name, and leave out for generic addresses.
 _SPACES = ("shared", "global")
 
@@ -157,7 +160,7 @@ def _multiply(machine: Machine, instruction: Statement, function: Function, form
         by = scales(threads) if scales else {}
         for role, each in by.items():
             numbers[role[-1]] = sparse.scaled(role[-1], numbers[role[-1]], each)
-        result = values.multiply(form, numbers["A"], numbers["B"]) + numbers["C"]
+        result = sparse.multiply(form, numbers["A"], numbers["B"], layout["A"], chosen) + numbers["C"]
         if "satfinite" in instruction.parts:
             result = np.clip(result, -(1 << 31), (1 << 31) - 1)
         beside = by | ({"E": chosen} if chosen else {})
@@ -178,6 +181,8 @@ def results(
     if form.d == "s32":
         result = (result.astype("i8") & 0xFFFFFFFF).astype("u4").view("i4")
     slots = result[:, layout.computation, layout.row, layout.col]
+    if slots.dtype == np.float32:
+        slots = np.where(np.isnan(slots), _NAN, slots)
     nodes = machine.tape.add(execution, slots.size).reshape(slots.shape)
     execution.held["D"] = nodes
     write(machine, d, threads, values.write_registers(form.operand("D"), slots), nodes, group)

@@ -124,9 +124,10 @@ def _multiply(machine: Machine, instruction: Statement, function: Function) -> S
         before = np.where(adding, before, 0)[:, layout.slot[0]]
         ids = {role: side.ids for role, side in sides.items()}
         ids["C"] = np.where(adding, origins(machine, d, threads, form.operand("D").slots), 0)
-        product = values.multiply(form, numbers["A"], numbers["B"]) + before
+        side = sides["A"]
+        product = sparse.multiply(form, numbers["A"], numbers["B"], side.layout, side.chosen) + before
         layouts = {role: side.layout for role, side in sides.items()} | {"C": layout, "D": layout}
-        chosen, names = sides["A"].chosen, machine.warp_names(threads[:, 0])
+        chosen, names = side.chosen, machine.warp_names(threads[:, 0])
         if chosen:
             ids["E"], layouts["E"] = chosen.held, chosen.layout
         by = chosen and chosen.columns, chosen and chosen.ids
