@@ -312,6 +312,25 @@ def test_what_one_thread_acquires_the_others_have_after_they_met(hears, meeting,
     assert found.ok == ok, found
 
 
+@pytest.mark.parametrize("hears", ["acquire", "relaxed"])
+def test_notice_by_way_of_another_block(hears):
+    """A warp tells a second block, and that tells another warp of the first one."""
+    poll = "ld.{}.gpu.global.u32 %d, [%out+{}]; setp.ne.u32 %p, %d, 1; @%p bra"
+    text = f"""mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 1; @%p bra SECOND; setp.eq.u32 %p, %t, 32; @%p bra LAST;
+    setp.eq.u32 %p, %t, 0; @!%p ret; st.global.u32 [%out], 5; st.release.gpu.global.u32 [%out+4], 1; ret;
+    SECOND: {poll.format(hears, 4)} SECOND; st.release.gpu.global.u32 [%out+8], 1; ret;
+    LAST: {poll.format("acquire", 8)} LAST; ld.global.u32 %v, [%out]; ret; }}"""
+    assert run(HEAD + text, ["out=u32[4]=0"], block=33, grid=2).ok == (hears == "acquire")
+
+
+def test_a_block_waits_by_an_atomic_for_one_that_comes_later():
+    """With more threads than run at once where no block waits."""
+    text = """mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 4; @%p bra LAST; setp.eq.u32 %p, %o, 0; @!%p ret;
+    setp.eq.u32 %p, %t, 0; @!%p ret; WAIT: atom.global.or.b32 %d, [%out], 0; setp.ne.u32 %p, %d, 1; @%p bra WAIT; ret;
+    LAST: setp.eq.u32 %p, %t, 0; @%p atom.global.exch.b32 %d, [%out], 1; ret; }"""
+    assert run(HEAD + text, ["out=u32[1]=0"], block=1024, grid=5, limit=5000).ok
+
+
 def test_an_atomic_of_what_another_warp_has_just_stored():
     count = "setp.lt.u32 %p, %t, 32; @%p st.shared.u32 [tile], 0; {} @!%p {} mov.u32 %v, 0;"
     for counts in ("red.shared.add.u32 [tile], 1;", "atom.shared.add.u32 %d, [tile], 1;"):
