@@ -148,7 +148,7 @@ def test_an_unknown_media_type_is_refused(client, refused):
         ("find?shape=m16n8k16&type=f16&role=A&lane=5&computation=2", "find m16n8k16 f16 A --lane 5 --computation 2"),
         ("sql?query=DELETE FROM layout", "sql 'DELETE FROM layout'"),
         ("sql?query=SELECT nothing FROM nowhere", "sql 'SELECT nothing FROM nowhere'"),
-        ("diff?left=ptx-isa-9.1&right=h200-sm_90a&shape=m1", "diff ptx-isa-9.1 h200-sm_90a --shape m1"),
+        ("diff?left=ptx-isa-9.1&right=h200-sm_90a&operand=m16n8k77", "diff ptx-isa-9.1 h200-sm_90a m16n8k77"),
         ("check?against=nobody", "check --against nobody"),
         ("chain?first=m16n8k16 f32 A&second=m16n8k16 f16 A", "chain m16n8k16 f32 A m16n8k16 f16 A"),
         ("export/linear?shape=m16n8k7", "export --format linear --shape m16n8k7"),
