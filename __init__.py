@@ -385,7 +385,7 @@ class Database:
         from .db.render import report
 
         expect_names(tiles, Tiles.__annotations__)
-        query = Query() if operand is None else _parsed(operand)
+        query = Query() if operand is None else _compared(operand)
         best = right is None or (isinstance(right, str) and right.lower() == DEFAULT_SOURCE)
         with self.reader.snapshot():
             lefts = self._side(left)
@@ -429,7 +429,7 @@ class Database:
 
         with self.reader.snapshot():
             every, findings = crosscheck.read_sources(self.reader), crosscheck.read_findings(self.reader)
-        query = None if operand is None else _parsed(operand)
+        query = None if operand is None else _compared(operand)
         every = crosscheck.apart(every)
         sources = tuple(text("source", source) for source in sources)
         judged = crosscheck.named(every, sources)
@@ -1249,6 +1249,10 @@ Told.cpp = _cpp
 def _query(operand: Query | str, **which: Unpack[Which]) -> Query:
     query = _parsed(operand, **which)
     return query if query.source is not None else replace(query, source=DEFAULT_SOURCE)
+
+
+def _compared(operand: Query | str) -> Query:
+    return Query.compared(operand) if isinstance(operand, str) else _parsed(operand)
 
 
 def _sparse(operand: Query | str, selector: int | None, source: str | None) -> Query:

@@ -23,15 +23,19 @@ def _next_word(context: typer.Context, incomplete: str) -> list[str]:
     return [*sources, *next_words(named, context, incomplete)]
 
 
-def _sides(database: Database, words: Sequence[str]) -> tuple[list[str], Query | None]:
-    """The sources and files that words begin with, and the operand that those behind them name."""
+def _sides(database: Database, words: Sequence[str], two: bool = False) -> tuple[list[str], Query | None]:
+    """The sources that words begin with, or the ``two`` sources or files, and the operand that those behind them name.
+
+    A word that may name a source and an operand is the source.
+    """
     known = {name.lower() for name in database.names("source")}
 
-    def of_operand(word: str) -> bool:
-        return word.lower() not in known and not Path(word).exists() and Query.begins(word)
+    def of_operand(at: int, word: str) -> bool:
+        side = at < 2 and (word.lower() in known or Path(word).exists()) if two else word.lower() in known
+        return at > 0 and not side and Query.begins(word)
 
-    end = next((at for at, word in enumerate(words) if at and of_operand(word)), len(words))
-    return [*words[:end]], Query.parse(words[end:]) if words[end:] else None
+    end = next((at for at, word in enumerate(words) if of_operand(at, word)), len(words))
+    return [*words[:end]], Query.compared(words[end:]) if words[end:] else None
 
 
 @app.command(epilog="Example: lanemap check")
@@ -79,7 +83,7 @@ def diff(
     warps. Exit code 0 means that all of the left side agrees, 1 that something is different or cannot be judged.
     """
     with open_database(db) as database, opened(output, [left, *(words or ())]) as file:
-        (_, *right), operand = _sides(database, [left, *(words or ())])
+        (_, *right), operand = _sides(database, [left, *(words or ())], two=True)
         if len(right) > 1:
             raise LanemapError(f"compare two sources, not {1 + len(right)}: {right[1]} names no operand either")
         comparison = database.diff(left, next(iter(right), None), operand, **tiles)

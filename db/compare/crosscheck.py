@@ -178,7 +178,7 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
     comparisons = [_compared(*pair) for pair in (namesakes if len(lefts) > 1 < len(rights) and namesakes else pairs)]
     for query in queries or [Query()]:
         if not any(result.compared and query.matches(result.key) for pair in comparisons for result in pair.results):
-            request = " ".join(map(str, query.asked.values()))
+            request = _named(query)
             sides = " and ".join(" ".join(source.name for source in side) for side in (lefts, rights))
             examples = "; ".join(
                 f"{source.name} has " + (f"{source.with_rows[0]}, ..." if source.with_rows else "no elements")
@@ -187,6 +187,12 @@ def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> 
             shared = f"of {request} in common" if request else f"in common ({examples})"
             raise AbsentError(f"nothing to compare: {sides} have no fragment {shared}")
     return _only(comparisons, queries)
+
+
+def _named(query: Query) -> str:
+    """What a query asks for, as somebody wrote it: also a type alone, which is that of A and so of no one operand."""
+    more = (query.asked.get(name) for name in ("role", "major", "qualifiers", "vendor") if getattr(query, name))
+    return " ".join(filter(None, (query.title, *more)))
 
 
 def apart(sources: Iterable[Source]) -> list[Source]:
@@ -214,13 +220,12 @@ def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query, s
     Raises:
         LanemapError: a query matches no fragment that has elements.
     """
+    lefts, sources = apart(lefts), apart(sources)
     for query in queries:
         if not any(query.matches(fragment.key) for left in lefts for fragment in left.with_rows):
-            request = " ".join(map(str, query.asked.values()))
-            raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {request}")
+            raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {_named(query)}")
     comparisons = []
-    sources = apart(sources)
-    for left in apart(lefts):
+    for left in lefts:
         truth = evidence(left, sources, shipped)
         results = compare(left.fragments, truth.fragments)
         claims = [result for result in results if result.verdict is not Verdict.RIGHT_ONLY]

@@ -158,6 +158,16 @@ class Query:
             return True
         return is_role(token) or {*tokens.values()} != {"instruction"} or not tokens.keys().isdisjoint(INSTRUCTIONS)
 
+    @classmethod
+    def compared(cls, tokens: str | Sequence[str]) -> Query:
+        """What the tokens of a comparison ask for, where a role alone is that of every instruction.
+
+        >>> Query.compared("A").parameters()["role"]
+        'A'
+        """
+        parts = tokens.split() if isinstance(tokens, str) else tokens
+        return cls(role=parts[0]) if len(parts) == 1 and is_role(parts[0]) else cls.parse(tokens)
+
     @staticmethod
     def split(tokens: Sequence[str]) -> list[list[str]]:
         """The tokens of several operands, one after the other: a role ends each, or begins each.

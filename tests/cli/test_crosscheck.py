@@ -360,6 +360,31 @@ def test_what_follows_a_source_is_another_one_or_an_operand(run, refused, tmp_pa
     refused("diff", PRINTED, CARD, "nobody", words=("compare two sources, not 3",))
     refused("diff", PRINTED, "HMMA.16816.F3", words=("did you mean HMMA.16816.F16",))
     refused("diff", PRINTED, "m16n8k77", "f16", words=("nothing to compare",))
+    shutil.copy("b", "m16n8k256")
+    assert run("diff", PRINTED, "b", "m16n8k256", "b1", "A").out.startswith(f"{PRINTED} against b: 1 different")
+    assert "A of mma m16n8k256 b1" in run("report", PRINTED, "m16n8k256", "b1").out
+
+
+@pytest.mark.slow
+def test_a_role_alone_is_that_of_every_instruction(run, database):
+    every = database.diff(PRINTED).frame()
+    for role in "ABCD":
+        assert len(database.diff(PRINTED, operand=role).frame()) == (every["role"] == role).sum() > 1
+    assert "A of mma m16n8k256 b1" in run("diff", PRINTED, "a").out
+    assert "A of mma m16n8k256 b1" in run("report", PRINTED, "A").out
+
+
+@pytest.mark.slow
+def test_what_a_document_has_for_many_shapes_is_compared_for_each(run, refused, whole):
+    """Of B of wgmma a document says once for all N where the elements lie."""
+    for operand, roles in (("m64n64k16 f16 B 128B.K", "B"), ("m64n8k16 f16 A none.K", "A"), ("m64n64k16 f16", "AB")):
+        with lanemap.open(whole) as database:
+            found = database.diff(PRINTED, operand=operand).frame()
+        assert {*found["shape"]} == {operand.split()[0]}
+        assert {*found["role"]} == {*roles}
+        assert run("diff", PRINTED, operand, db=whole).code == 0
+    refused("diff", PRINTED, "f32", db=whole, words=(f"{PRINTED} has no elements of f32",))
+    refused("diff", PRINTED, CARD, "f32", db=whole, words=("have no fragment of f32 in common",))
 
 
 @pytest.mark.slow
