@@ -62,7 +62,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     others = machine.register(rest[0], "u16", function) if "multicast::cluster" in instruction.parts else None
     within = machine.addresses(inner, function)
     from_ = "global" if "global" in instruction.parts else "shared"
-    side = _box(machine, outer, function) if tiled else _bytes(machine, outer, size, function, from_)
+    side = _box(machine, outer, function, loads=loads) if tiled else _bytes(machine, outer, size, function, from_)
     globe, shared, type_ = machine.spaces.globe, machine.spaces.shared, instruction.type
     source = globe if from_ == "global" else shared
 
@@ -89,6 +89,8 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         if not loads:
             data, origin = machine.load(shared, at, UNIT, who, Manner(BULK))
             if operation:
+                if found.type == "s64" and operation not in ("min", "max"):
+                    machine.fault("type", who[:1], f"{machine.opcode} of s64 takes min and max, and u64 the others")
                 reduce(units[inside], data[inside], origin[inside], found.type or type_, who[inside])
                 return
             machine.store(globe, units[inside], data[inside], origin[inside], who[inside])
@@ -173,8 +175,12 @@ def _bytes(
     return units
 
 
-def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[int], _Ends | None]:
-    """What gives the units in global memory of a box, whose coordinates stand behind the address of its tensor map."""
+def _box(machine: Machine, operand: Operand, function: Function, *, loads: bool) -> Callable[[int], _Ends | None]:
+    """What gives the units in global memory of a box, whose coordinates stand behind the address of its tensor map.
+
+    An H200 ends the kernel with an illegal instruction where a box begins within a unit, or where one that is stored
+    or reduced begins before its tensor.
+    """
     assert isinstance(operand, MemoryOperand)
     (start,) = operand.more
     assert isinstance(start, Vector)
@@ -192,6 +198,12 @@ def _box(machine: Machine, operand: Operand, function: Function) -> Callable[[in
             return None
         found = machine.launch.maps[number]
         begin = np.array([int(each.bits.view("i4")[thread]) for each in reversed(coordinates)])
+        if (first := int(begin[-1]) * found.bits) % (8 * UNIT):
+            words = f"the box begins at {begin[-1]} along dimension 1, which is {first // 8} bytes"
+            machine.fault("alignment", np.array([thread]), f"{machine.opcode}: {words}: write a multiple of {UNIT}")
+        elif not loads and (before := np.flatnonzero(begin < 0)).size:
+            words = f"the box begins at {begin[before[-1]]} along dimension {len(begin) - before[-1]}"
+            machine.fault("bounds", np.array([thread]), f"{machine.opcode}: {words}: only loads may begin before 0")
         place, inside = found.units(begin)
         return _Ends(place + found.address - GLOBAL, inside, found.lies, found.type)
 

@@ -179,6 +179,14 @@ def batched(cases: Sequence[Case]) -> list[Sequence[Case]]:
     return [cases[first : first + TOGETHER] for first in range(0, len(cases), TOGETHER)]
 
 
+def own_memory() -> list[str]:
+    """Stores of all of a thread's own shared memory."""
+    lines = []
+    for at in range(0, OWN, 16):
+        lines += [f"ld.shared.v2.b64 {{%d0, %d1}}, [%sh+{at}];", "OUT %d0", "OUT %d1"]
+    return lines
+
+
 def contents(name: str, type_: str, shape: Sequence[int]):
     """The bytes with which an array of a program begins: of whole numbers, or of edges of its type."""
     bits = int(re.findall(r"\d+", type_)[0])

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .programs import BLOCK, OWN, Case, Program, batched
+from .programs import BLOCK, OWN, Case, Program, batched, own_memory
 from .programs_of_threads import Random
 
 #: Bytes of shared memory that descriptors read.
@@ -52,19 +52,11 @@ def _moves() -> Iterator[Case]:
                     "add.u32 %r1, %r1, %r2;",
                 ]
                 lines += ["add.u32 %r0, %r0, %r1;", f"{form.mnemonic} [%r0], {vector};", "bar.sync 0;"]
-                yield Case("matrices", [*lines, *_own_memory()])
+                yield Case("matrices", [*lines, *own_memory()])
             else:
                 lines = ["and.b32 %r0, %r0, 0x1ff0;", "mov.u32 %r1, room;", "add.u32 %r0, %r0, %r1;"]
                 yield Case("matrices", [*lines, f"{form.mnemonic} {vector}, [%r0];", *(f"OUT {each}" for each in own)])
     yield Case("matrices", ["movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r0;", "OUT %r1"])
-
-
-def _own_memory() -> list[str]:
-    """Stores of all of a thread's own shared memory."""
-    lines = []
-    for at in range(0, OWN, 16):
-        lines += [f"ld.shared.v2.b64 {{%d0, %d1}}, [%sh+{at}];", "OUT %d0", "OUT %d1"]
-    return lines
 
 
 def _numbers(type_: str, shape: Sequence[int], random: np.random.Generator):

@@ -5,17 +5,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from . import programs_of_matrices, programs_of_threads, programs_of_warps
+from . import programs_of_copies, programs_of_matrices, programs_of_threads, programs_of_warps
 from .programs import Program, batched, build, digests, inputs, record, recorded, traced
 from .programs_of_threads import Random
 
 _THREADS = ("moves", "loads", "stores", "spaces", "atomics", "warps", "flows", "barriers", "mbarriers")
 _MATRICES = ("matrices", "products", "warpgroups")
+_COPIES = ("copies", "boxes")
+_EVERY = (*_THREADS, *_MATRICES, *_COPIES)
 _QUICK = ("spaces", "barriers")
 
 
 def programs(name: str) -> Iterator[Program]:
     """Those of a family."""
+    if name in _COPIES:
+        return getattr(programs_of_copies, name)()
     if name in _MATRICES:
         return getattr(programs_of_matrices, name)()
     room = programs_of_threads if hasattr(programs_of_threads, name) else programs_of_warps
@@ -24,7 +28,7 @@ def programs(name: str) -> Iterator[Program]:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[] if name in _QUICK else pytest.mark.slow) for name in (*_THREADS, *_MATRICES)],
+    [pytest.param(name, marks=[] if name in _QUICK else pytest.mark.slow) for name in _EVERY],
 )
 def test_simulated_threads_store_what_a_card_does(name):
     given, known, seen = inputs(), recorded(), 0
@@ -42,12 +46,11 @@ def test_simulated_threads_store_what_a_card_does(name):
 
 @pytest.mark.slow
 def test_they_assemble(tmp_path):
-    names = (*_THREADS, *_MATRICES)
-    assert build(tmp_path, itertools.chain.from_iterable(map(programs, names))) == sum(map(len, recorded().values()))
+    assert build(tmp_path, itertools.chain.from_iterable(map(programs, _EVERY))) == sum(map(len, recorded().values()))
 
 
 def test_a_card_stores_what_is_recorded(tmp_path, needs):
     needs((9, 0), (9, 0))
-    build(tmp_path, itertools.chain.from_iterable(map(programs, (*_THREADS, *_MATRICES))))
+    build(tmp_path, itertools.chain.from_iterable(map(programs, _EVERY)))
     record(tmp_path, tmp_path / "again.npz")
     assert recorded(tmp_path / "again.npz") == recorded()

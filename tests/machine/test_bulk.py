@@ -94,3 +94,44 @@ ld.shared.b32 %r, [tile]; st.global.b32 [%out], %r; ret; }}"""
     found = run(text, ["a=u8[64]", "b=u32[1]=0"], block=1)
     assert found.ok == right, found
     assert right or "is not aligned to 16 bytes" in " ".join(found.text().split())
+
+
+STORED = """
+.visible .entry store(.param .align 64 .b8 map[128]) {{
+.reg .b64 %map; .shared .align 128 .b8 tile[1024];
+mov.b64 %map, map; cvta.param.u64 %map, %map;
+cp{how}.async.bulk.tensor.2d.global.shared::cta{operation}.bulk_group [%map, {{{at}}}], [tile];
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret; }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "operation", "type_", "words"),
+    [
+        ("8, 0", "", "f16", ""),
+        ("4, 0", "", "f16", "begins at 4 along dimension 1, which is 8 bytes: write a multiple of 16"),
+        ("-4, 0", ".add", "f32", "begins at -4 along dimension 1"),
+        ("0, -1", "", "f16", "begins at -1 along dimension 2"),
+        ("-8, 0", "", "f16", "begins at -8 along dimension 1"),
+        ("0, 5", "", "f16", ""),
+        ("0, 0", ".and", "s64", "of s64 takes min and max"),
+        ("0, 0", ".max", "s64", ""),
+        ("0, 0", ".and", "u64", ""),
+    ],
+)
+def test_a_box_that_a_card_refuses_is_named(at, operation, type_, words):
+    """Where an H200 ends a kernel with an illegal instruction; what has no words it executes."""
+    text = STORED.format(how=".reduce" * bool(operation), operation=operation, at=at)
+    given_ = {"T": f"{type_}[4,32]=0", "map": "map(T,box=2x8)"}
+    findings = run(text, given_, block=1).findings
+    said = [" ".join(each.words.split()) for each in findings if "what nobody wrote" not in each.words]
+    assert (words in " ".join(said)) if words else not said, said
+
+
+@pytest.mark.parametrize(("at", "right"), [("16, -1", True), ("-16, 0", True), ("8, 0", False), ("-4, 0", False)])
+def test_a_box_is_loaded_from_whole_units_also_before_its_tensor(at, right):
+    text = KERNEL.format(rank=2, bytes=32, size=32, at=at)
+    given_ = {"T": "u8[4,64]", "map": "map(T,box=2x16)", "out": "u8[32]=0"}
+    found = run(text, given_)
+    assert found.ok == right, found
+    assert right or "write a multiple of 16" in " ".join(found.text().split())
