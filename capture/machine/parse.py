@@ -150,6 +150,8 @@ class _Reader:
         if (directive := _DIRECTIVE.match(tokens[0].text)) is not None:  # .reg.b32
             tokens = [tokens[0]._replace(text=text) for text in directive.groups()] + tokens[1:]
         first = tokens[0].text
+        if not first.startswith("."):
+            tokens = _joined(tokens)
         words = [token.text for token in tokens]
         if first == ".loc":
             file = self.files.get(words[1], "")
@@ -326,6 +328,17 @@ def _separated(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
             held.append(token)
     if held:
         yield held
+
+
+def _joined(tokens: list[_Token]) -> list[_Token]:
+    """The tokens of an instruction, whose words may stand apart: bulk_group .L2::cache_hint."""
+    found: list[_Token] = []
+    for token in tokens:
+        if found and token.text.startswith("."):
+            found[-1] = found[-1]._replace(text=found[-1].text + token.text)
+        else:
+            found.append(token)
+    return found
 
 
 def _operands(tokens: Sequence[_Token]) -> tuple[Operand, ...]:

@@ -132,3 +132,10 @@ def test_what_is_too_much_is_one_line(line):
         LanemapError, match=r"^(line 13 of the PTX cannot be read|the variables of a block take more)[^\n]*$"
     ):
         run(KERNEL.replace("CHANGES", line), {"in": "u32[128]", "out": "u32[128]=0"})
+
+
+def test_words_of_an_instruction_may_stand_apart():
+    """As TileLang's templates write them."""
+    text = """.visible .entry k(.param .u64 out) { .reg .b64 %out; .reg .b32 %r; .reg .pred %p;
+    ld .param .u64 %out, [out]; mov.u32 %r, 7; setp.eq .u32 %p, %r, 7; @%p st.global .u32 [%out], %r; ret; }"""
+    assert run(text, ["out=u32[1]=0"], block=1).outputs["out"].tolist() == [7]
