@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -42,23 +42,32 @@ def _shuffle(machine: Machine, instruction: Statement, function: Function) -> St
     return step
 
 
-def _ballot(group: ActiveThreads, true: Array) -> Array:
+def _ballot(mask: Array) -> Array:
     """The lanes of each warp for which something is true, as 32 bits for each thread."""
-    bits = (group.mask & true).reshape(-1, WARP)
-    words = np.packbits(bits, axis=1, bitorder="little").view("u4").ravel()
+    words = np.packbits(mask.reshape(-1, WARP), axis=1, bitorder="little").view("u4").ravel()
     return np.repeat(words, WARP)
 
 
+def _members(machine: Machine, instruction: Statement, function: Function) -> Callable[[ActiveThreads], Array]:
+    """The lanes that each thread names and that execute an instruction with it, itself among them."""
+    if "sync" not in instruction.parts:  # as before sm_70
+        return lambda group: _ballot(group.mask)
+    named = machine.register(instruction.operands[-1], "b32", function)
+    own = np.uint32(1) << (machine.number % WARP).astype("u4")
+    return lambda group: _ballot(group.mask) & (named.bits | own)
+
+
 def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """vote.sync, of the threads that execute it together."""
+    """vote.sync."""
     kind = next(part for part in instruction.parts if part in ("ballot", "any", "all", "uni"))
     target, source = instruction.operands[:2]
     result = machine.register(target, "b32" if kind == "ballot" else "pred", function)
     value, negated = machine.predicate(source, function)
+    members = _members(machine, instruction, function)
 
     def step(group: ActiveThreads) -> None:
-        true = value.bits ^ negated
-        yes, no = _ballot(group, true), _ballot(group, ~true)
+        true = _ballot(value.bits ^ negated)
+        yes, no = members(group) & true, members(group) & ~true
         found = {"ballot": yes, "any": yes != 0, "all": no == 0, "uni": (yes == 0) | (no == 0)}[kind]
         result.put(found, None, group)
 
@@ -67,7 +76,7 @@ def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
 
 def _active(machine: Machine, instruction: Statement, function: Function) -> Step:
     result = machine.register(instruction.operands[0], "b32", function)
-    return lambda group: result.put(_ballot(group, group.mask), None, group)
+    return lambda group: result.put(_ballot(group.mask), None, group)
 
 
 def _match(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -76,14 +85,14 @@ def _match(machine: Machine, instruction: Statement, function: Function) -> Step
     first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
     result, value = machine.register(first, "b32", function), machine.register(source, instruction.type, function)
     agreed = machine.register(second, "pred", function) if second else None
-    every = "all" in instruction.parts
+    every, members = "all" in instruction.parts, _members(machine, instruction, function)
 
     def step(group: ActiveThreads) -> None:
-        lanes, mask = value.bits.reshape(-1, WARP), group.mask.reshape(-1, WARP)
-        alike = (lanes[:, :, None] == lanes[:, None, :]) & mask[:, None, :]
-        words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel()
+        lanes = value.bits.reshape(-1, WARP)
+        alike = lanes[:, :, None] == lanes[:, None, :]
+        words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel() & members(group)
         if every:
-            whole_ = words == _ballot(group, group.mask)
+            whole_ = words == members(group)
             words = np.where(whole_, words, 0).astype("u4")
             if agreed:
                 agreed.put(whole_, None, group)
@@ -93,7 +102,7 @@ def _match(machine: Machine, instruction: Statement, function: Function) -> Step
 
 
 def _reduce(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """redux.sync, of the threads that execute it together."""
+    """redux.sync."""
     type_ = instruction.type
     result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
     words = {*instruction.parts}
@@ -107,13 +116,14 @@ def _reduce(machine: Machine, instruction: Statement, function: Function) -> Ste
         "xor": np.bitwise_xor,
     }
     operation = next(part for part in instruction.parts if part in reducer)
+    members = _members(machine, instruction, function)
 
     def step(group: ActiveThreads) -> None:
         numbers = np.abs(value.numbers(type_)) if "abs" in words else value.numbers(type_)
         found = np.zeros(machine.threads, numbers.dtype)
         ids, made = value.ids, np.zeros(machine.threads, np.int32)
-        for warp in group.warps:
-            at = np.flatnonzero(group.mask[warp * WARP : (warp + 1) * WARP]) + warp * WARP
+        for warp, named in dict.fromkeys(zip(group.threads // WARP, members(group)[group.threads], strict=True)):
+            at = np.flatnonzero(named >> np.arange(WARP, dtype="u4") & 1) + warp * WARP
             found[at] = reducer[operation].reduce(numbers[at])
             kind = "add" if operation == "add" else "mix"
             if ids is not None and (one := machine.tape.join(kind, [*ids[at, None]])) is not None:
@@ -124,13 +134,14 @@ def _reduce(machine: Machine, instruction: Statement, function: Function) -> Ste
 
 
 def _elect(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """elect.sync: the first thread of each warp that executes it."""
+    """elect.sync: the first of the lanes."""
     target = instruction.operands[0]
     assert isinstance(target, Both)
     lane, chosen = machine.register(target.first, "b32", function), machine.register(target.second, "pred", function)
+    members = _members(machine, instruction, function)
 
     def step(group: ActiveThreads) -> None:
-        first = np.repeat(group.mask.reshape(-1, WARP).argmax(axis=1), WARP)
+        first = (members(group)[:, None] >> np.arange(WARP, dtype="u4") & 1).argmax(axis=1)
         lane.put(first.astype("u4"), None, group)
         chosen.put(np.arange(machine.threads) % WARP == first, None, group)
 

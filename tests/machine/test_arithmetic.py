@@ -545,6 +545,35 @@ def test_the_first_of_those_who_execute_it_is_elected(members, leaving):
         assert value == expected, (lane, hex(members), hex(leaving))
 
 
+@pytest.mark.parametrize("tile", [1, 2, 8, 16, 32])
+def test_groups_of_a_warp_that_name_different_lanes_execute_together(tile):
+    """As tiles of cooperative groups do: each thread has its own group in the mask, and all are at one instruction."""
+    numbers = np.arange(64) * 5 % 13
+    tiles = numbers.reshape(-1, tile)
+    first = np.arange(64) // tile * tile % 32
+    mask = (1 << tile) - 1 << first
+    alike = (tiles[:, :, None] == tiles[:, None, :]).reshape(64, tile) @ (1 << np.arange(tile)) << first
+    same = np.repeat((tiles == tiles[:, :1]).all(axis=1), tile)
+    small = (tiles < 3) @ (1 << np.arange(tile))
+    small, whole = np.repeat(small, tile) << first, np.repeat((tiles < 3).all(axis=1), tile)
+    vote = "setp.lt.u32 %p, %a, 3; vote.{}.sync.{} {}, %p, %m;"
+    to_number = "selp.u32 %d, 1, 0, %q;"
+    for line, expected in (
+        ("redux.sync.add.u32 %d, %a, %m;", np.repeat(tiles.sum(axis=1), tile)),
+        ("redux.sync.max.u32 %d, %a, %m;", np.repeat(tiles.max(axis=1), tile)),
+        ("redux.sync.max.u32 %d, %a, 0;", numbers),  # undefined: who names no lane is alone
+        ("match.any.sync.b32 %d, %a, %m;", alike),
+        ("match.all.sync.b32 %d, %a, %m;", np.where(same, mask, 0)),
+        ("elect.sync %d|%q, %m; @%q add.u32 %d, %d, 64;", first + 64 * (np.arange(64) % tile == 0)),
+        (vote.format("ballot", "b32", "%d"), small),
+        (vote.format("any", "pred", "%q") + to_number, small != 0),
+        (vote.format("all", "pred", "%q") + to_number, whole),
+        (vote.format("uni", "pred", "%q") + to_number, whole | (small == 0)),
+    ):
+        found = computed(line.replace("%m", "%b"), "u32", {"a": numbers.astype("u4"), "b": mask.astype("u4")})
+        assert np.array_equal(found, expected), line
+
+
 @pytest.mark.parametrize("space", ["shared", "local", "global"])
 def test_a_generic_address_is_in_the_window_of_its_state_space(space):
     makes = {
