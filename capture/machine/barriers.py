@@ -59,12 +59,19 @@ def _of_cluster(machine: Machine, instruction: Statement, _: Function) -> Step:
 
 
 def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """bar.warp.sync, which lanes may also reach at several places: then each knows of all."""
+    """bar.warp.sync, which lanes may also reach at several places: then each knows of all.
+
+    Those that came apart from others may have ended when these come.
+    """
     members = machine.register(instruction.operands[0], "b32", function)
 
     def step(group: ActiveThreads) -> None:
-        named = (members.bits >> (machine.number % WARP).astype("u4") & 1).astype(bool)
-        machine.order.meet_lanes(group.mask, all_lanes=bool((named & ~group.mask & (machine.state != ENDED)).any()))
+        for mask in machine.together(group.mask):
+            named = members.bits[mask.argmax()] >> (machine.number % WARP).astype("u4") & 1
+            absent = named.astype(bool) & ~mask & ((machine.state != ENDED) | machine.apart)
+            lacks = np.repeat(absent.reshape(-1, WARP).any(axis=1), WARP) & mask
+            machine.order.meet_lanes(lacks, all_lanes=True)
+            machine.apart |= lacks
 
     return step
 

@@ -18,7 +18,7 @@ from ...db.text import counted, spans
 from .flights import Flights
 from .launch import MEANINGLESS, Job, Step, Unknown
 from .order import Mbarrier, latest
-from .ptx import Statement
+from .ptx import Number, Statement
 from .threads import Threads
 from .values import ActiveThreads, Register
 
@@ -35,7 +35,7 @@ _ROUNDS = 16
 _SAID = 1000
 
 #: What ends with a mask of the lanes that take part, and what has rules of its own.
-_MEMBERS = ("shfl", "vote", "match", "redux", "elect", "bar", "barrier")
+_MEMBERS = ("shfl", "vote", "match", "redux", "elect", "bar.warp")
 _BARRIERS = ("bar", "barrier")
 
 
@@ -58,7 +58,7 @@ class Machine(Threads):
         self.mbarriers: dict[int, Mbarrier] = {}
         self.polled = np.full(self.threads, -1)
         self.reductions: dict[tuple[int, int], Callable[[Array], None]] = {}
-        self.alone = np.zeros(self.threads, bool)
+        self.alone, self.apart = np.zeros((2, self.threads), bool)
         self.stack: list[Array] = []
         self.returned: dict[tuple[int, int], Callable[[Array], None]] = {}
         self.depth = np.zeros(self.threads, np.int64)
@@ -157,13 +157,21 @@ class Machine(Threads):
             for flights in (self.flights, self.loads):
                 if flights.registers:
                     self._in_flight(flights, chosen)
-            together = "sync" in self.program[at][0].parts
-            if together:
-                self.order.meet_lanes(chosen.mask)
+            meet = self.together(chosen.mask) if "sync" in self.program[at][0].parts else []
+            for mask in meet:
+                self.order.meet_lanes(mask)
             step(chosen)
-            if together:
-                self.order.meet_lanes(chosen.mask)
+            for mask in meet:
+                self.order.meet_lanes(mask)
         return True
+
+    def together(self, mask: Array) -> list[Array]:
+        """Threads that execute the present instruction, apart where they give it different masks of lanes."""
+        instruction, function = self.program[self.at]
+        if not instruction.opcode.startswith(_MEMBERS) or isinstance(instruction.operands[-1], Number):
+            return [mask]
+        named = self.register(instruction.operands[-1], "b32", function).bits
+        return [mask & (named == each) for each in np.unique(named[mask])]
 
     def _parted(self, group: ActiveThreads) -> bool:
         """Whether lanes must wait for others of their warp before an instruction with ``.sync``, and do so now."""
@@ -175,7 +183,7 @@ class Machine(Threads):
             self.alone[group.mask] = False
             return False
         needed = self.state != ENDED
-        if instruction.parts[0] in _MEMBERS and not barrier:
+        if instruction.opcode.startswith(_MEMBERS):
             members = np.where(group.mask, self.register(instruction.operands[-1], "b32", function).bits, 0)
             named = np.bitwise_or.reduce(members.reshape(-1, WARP), axis=1).repeat(WARP)
             needed &= (named >> (self.number % WARP).astype("u4") & 1).astype(bool)

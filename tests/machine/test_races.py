@@ -430,6 +430,24 @@ def test_lanes_that_meet_at_several_places():
     assert "race" in races(alone + "xor.b32 %o, %s, 64; ld.shared.u32 %v, [%o];")[0]
 
 
+def test_lanes_that_end_behind_another_place_have_met():
+    """Lanes below 16 come first, and are known to the others if they met them before they ended."""
+    text = "st.shared.u32 [%s], %t; @%p bra HIGH;\n{} ret;\nHIGH: bar.warp.sync -1;"
+    text += "xor.b32 %o, %s, 64; ld.shared.u32 %v, [%o];"
+    assert not races(text.format("bar.warp.sync -1;"))
+    assert "race: ld reads what st of line 6 in lane 0 writes" in races(text.format(""))[0]
+
+
+@pytest.mark.parametrize("meeting", ["bar.warp.sync %d;", "vote.sync.ballot.b32 %v, %p, %d;"])
+def test_lanes_meet_those_that_they_name(meeting):
+    """Two halves of each warp come to one instruction at once, each with a mask of its own, as tiles do."""
+    masks = "and.b32 %d, %t, 16; shl.b32 %d, 0xffff, %d;"
+    text = f"st.shared.u32 [%s], %t; {masks} {meeting} {{}} xor.b32 %o, %s, {{}}; ld.shared.u32 %v, [%o];"
+    assert not races(text.format("", 32))
+    assert "race: ld reads what st of line 6 in lane 16 writes" in races(text.format("", 64))[0]
+    assert not races(text.format("bar.warp.sync -1;", 64))
+
+
 @pytest.mark.parametrize("lane", [0, 7, 31])
 def test_a_place_that_all_lanes_have_read_is_written_by_one(lane):
     text = f"@!%p st.shared.u32 [%s], 1; bar.warp.sync -1; ld.shared.u32 %v, [%d]; setp.eq.u32 %p, %t, {lane};"
