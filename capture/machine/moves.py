@@ -115,7 +115,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
         for memory, index, who in machine.access(space, addresses(threads), data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, how)
             if strong:
-                machine.order.synchronize(memory.name, index, who, strong, reads=False, acquires=False, writes=True)
+                machine.order.synchronize(memory.name, index, who, strong, stores=True)
 
     return step
 
@@ -172,9 +172,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address + number * width, width, threads):
-                machine.order.synchronize(
-                    memory.name, index, who, strong, reads=returns, writes=True, acquires=acquires
-                )
+                machine.order.synchronize(memory.name, index, who, strong, reads=returns, acquires=acquires)
                 machine.reads(memory, index, width, who, how)
                 before, _ = memory.load(index, width)
                 for turn in turns(index):

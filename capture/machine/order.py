@@ -332,9 +332,21 @@ class Order:
             self.notices[_TELLS][:scope, :, warps] = self.known[:, warps]
 
     def synchronize(
-        self, memory: str, index: Array, threads: Array, scope: int, *, reads: bool, acquires: bool, writes: bool
+        self,
+        memory: str,
+        index: Array,
+        threads: Array,
+        scope: int,
+        *,
+        reads: bool = False,
+        acquires: bool = False,
+        writes: bool = True,
+        stores: bool = False,
     ) -> None:
-        """Threads access places strongly in a scope: they are told what was told there, and tell others."""
+        """Threads access places strongly in a scope: they are told what was told there, and tell others.
+
+        Who reads what an atomic writes is also told what was told before; what ``stores`` puts an end to that.
+        """
         if reads:
             self.meet_lanes(np.isin(np.arange(self.launched.size), threads), all_lanes=True)
         told, abroad = self.history.told, memory == "global" and len(self.history.clusters) > 1
@@ -345,6 +357,8 @@ class Order:
                 key = memory, place, within, those
                 if reads and key in told:
                     self.learn(np.array([warp]), self._told(warp, told[key]), WEAK if acquires else within)
+                if stores:
+                    told.pop(key, None)
                 if writes and self.notices[_TELLS, within - BLOCK, :, warp].any():
                     told[key] = latest(told.get(key), self._notice(warp, within))
 

@@ -331,6 +331,26 @@ def test_a_block_waits_by_an_atomic_for_one_that_comes_later():
     assert run(HEAD + text, ["out=u32[1]=0"], block=1024, grid=5, limit=5000).ok
 
 
+@pytest.mark.parametrize(
+    ("passes_on", "ok"),
+    [
+        ("atom.relaxed.gpu.global.add.u32 %d, [%out+4], 1;", True),
+        ("red.relaxed.gpu.global.add.u32 [%out+4], 1;", True),
+        ("st.relaxed.gpu.global.u32 [%out+4], 2;", False),
+        ("membar.gl; st.relaxed.gpu.global.u32 [%out+4], 2;", True),
+    ],
+)
+def test_a_store_in_place_of_what_another_block_told_tells_it_no_more(passes_on, ok):
+    """The first block tells the second, and that the third, which reads what the first has written."""
+    wait = "WAIT{0}: ld.{1}.gpu.global.u32 %d, [%out+4]; setp.ne.u32 %p, %d, {0}; @%p bra WAIT{0};"
+    text = f"""mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 1; @%p bra WAIT1; setp.eq.u32 %p, %o, 2; @%p bra WAIT2;
+    st.global.u32 [%out], 5; st.release.gpu.global.u32 [%out+4], 1; ret;
+    {wait.format(1, "relaxed")} {passes_on} ret;
+    {wait.format(2, "acquire")} ld.global.u32 %v, [%out]; st.global.u32 [%out+8], %v; ret; }}"""
+    found = run(HEAD + text, ["out=u32[4]=0"], block=1, grid=3)
+    assert found.ok == ok, found
+
+
 def test_an_atomic_of_what_another_warp_has_just_stored():
     count = "setp.lt.u32 %p, %t, 32; @%p st.shared.u32 [tile], 0; {} @!%p {} mov.u32 %v, 0;"
     for counts in ("red.shared.add.u32 [tile], 1;", "atom.shared.add.u32 %d, [tile], 1;"):
