@@ -26,13 +26,15 @@ def _next_word(context: typer.Context, incomplete: str) -> list[str]:
 def _sides(database: Database, words: Sequence[str], two: bool = False) -> tuple[list[str], Query | None]:
     """The sources that words begin with, or the ``two`` sources or files, and the operand that those behind them name.
 
-    A word that may name a source and an operand is the source.
+    A word that may name a source and an operand is the source. Any instruction may be one of an import, or of a file.
     """
-    known = {name.lower() for name in database.names("source")}
+    sources, instructions = ({name.lower() for name in database.names(kind)} for kind in ("source", "instruction"))
 
     def of_operand(at: int, word: str) -> bool:
-        side = at < 2 and (word.lower() in known or Path(word).exists()) if two else word.lower() in known
-        return at > 0 and not side and Query.begins(word)
+        name = word.lower()
+        side = name in sources or (two and Path(word).exists())
+        begins = Query.begins(word) or name.partition(" ")[0] in instructions
+        return begins or not side if two and at > 1 else at > 0 and begins and not side
 
     end = next((at for at, word in enumerate(words) if of_operand(at, word)), len(words))
     return [*words[:end]], Query.compared(words[end:]) if words[end:] else None

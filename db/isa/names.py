@@ -165,8 +165,11 @@ class Query:
         >>> Query.compared("A").parameters()["role"]
         'A'
         """
-        parts = tokens.split() if isinstance(tokens, str) else tokens
-        return cls(role=parts[0]) if len(parts) == 1 and is_role(parts[0]) else cls.parse(tokens)
+        if not all(tokens):
+            raise LanemapError("a word of the operand is empty: leave it out")
+        query = cls.parse(tokens)
+        alone = query.role is None and is_role(query.shape)
+        return replace(query, shape=None, role=query.shape) if alone else query
 
     @staticmethod
     def split(tokens: Sequence[str]) -> list[list[str]]:

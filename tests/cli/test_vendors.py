@@ -389,6 +389,20 @@ def test_a_cell_that_is_in_fewer_lanes_than_the_others_is_a_finding(run, built, 
         ]
 
 
+@pytest.mark.slow
+def test_its_instruction_is_what_is_compared(run, db, table, file):
+    """Also where it is of files alone, and its vendor's role."""
+
+    def compared(*words, db=db):
+        return json.loads(run("diff", table, *words, "--format", "json", db=db).out)["compared"]
+
+    for words in ("v_mfma_f32_32x32x8_f16 A", "amd m32n32k8 f16 A", "V_MFMA_F32_32x32x8_f16 f16 A"):
+        assert compared("cdna", *words.split()) == compared(table, *words.split(), db=file) == 1
+        assert "1 left only" in run("diff", table, *words.split(), db=db).out
+        assert "1 fragment, for which no evidence" in run("report", "cdna", *words.split(), db=db).out
+    assert compared("cdna", "amd", "A") == len({row[8] for row in ROWS if row[8].startswith("v_mfma")})
+
+
 def test_a_chain_and_a_comparison_are_of_the_vendor_that_is_named(run):
     chain, diff = ("chain", *"m16n8k16 f32 D m16n8k16 f16 A".split()), ("diff", "ptx-isa-9.4", "ptx-isa-9.1")
     assert run(*chain, "--vendor", "nvidia").out == run(*chain).out
