@@ -34,7 +34,9 @@ def _sides(database: Database, words: Sequence[str], two: bool = False) -> tuple
         name = word.lower()
         side = name in sources or (two and Path(word).exists())
         begins = Query.begins(word) or name.partition(" ")[0] in instructions
-        return begins or not side if two and at > 1 else at > 0 and begins and not side
+        if two and at > 1:
+            return begins or not side
+        return at > 0 and begins and not side
 
     end = next((at for at, word in enumerate(words) if of_operand(at, word)), len(words))
     return [*words[:end]], Query.compared(words[end:]) if words[end:] else None

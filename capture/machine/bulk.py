@@ -90,7 +90,7 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
             data, origin = machine.load(shared, at, UNIT, who, Manner(BULK))
             if operation:
                 if found.type == "s64" and operation not in ("min", "max"):
-                    machine.fault("type", who[:1], f"{machine.opcode} of s64 takes min and max, and u64 the others")
+                    machine.fault("type", who[:1], f"{machine.opcode} reduces s64 by min and max alone: use u64")
                 reduce(units[inside], data[inside], origin[inside], found.type or type_, who[inside])
                 return
             machine.store(globe, units[inside], data[inside], origin[inside], who[inside])
@@ -199,10 +199,10 @@ def _box(machine: Machine, operand: Operand, function: Function, *, loads: bool)
         found = machine.launch.maps[number]
         begin = np.array([int(each.bits.view("i4")[thread]) for each in reversed(coordinates)])
         if (first := int(begin[-1]) * found.bits) % (8 * UNIT):
-            words = f"the box begins at {begin[-1]} along dimension 1, which is {first // 8} bytes"
+            words = f"its first coordinate is {begin[-1]}, which is {first // 8} bytes"
             machine.fault("alignment", np.array([thread]), f"{machine.opcode}: {words}: write a multiple of {UNIT}")
         elif not loads and (before := np.flatnonzero(begin < 0)).size:
-            words = f"the box begins at {begin[before[-1]]} along dimension {len(begin) - before[-1]}"
+            words = f"its coordinate {len(begin) - before[-1]} is {begin[before[-1]]}"
             machine.fault("bounds", np.array([thread]), f"{machine.opcode}: {words}: only loads may begin before 0")
         place, inside = found.units(begin)
         return _Ends(place + found.address - GLOBAL, inside, found.lies, found.type)

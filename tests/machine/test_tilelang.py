@@ -52,7 +52,7 @@ PIPELINES = [
     ({"types": ["bfloat16", "float32"], "threads": 256, "block": [128, 64, 32], "stages": 2}, ""),
     ({"types": ["int8", "int32"], "transposed": "B", "block": [64, 64, 64], "stages": 2}, ""),
     ({"column": 4}, ""),
-    ({"column": 1}, "begins at 1 along dimension 1, which is 4 bytes: write a multiple of 16"),
+    ({"column": 1}, "its first coordinate is 1, which is 4 bytes: write a multiple of 16"),
 ]
 EVERY = [(base | how, said) for base, cases in ((USUAL, CASES), (PIPELINED, PIPELINES)) for how, said in cases]
 MODES = ("none", "32B", "64B", "128B")
