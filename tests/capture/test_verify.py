@@ -91,6 +91,14 @@ def test_a_table_that_lacks_an_element_is_not_compared(form, complete):
         assert (found.verdict, found.detail) == (NOT_DOCUMENTED, f"no elements of {key.role}")
 
 
+def test_a_run_that_stops_agrees_with_nothing_and_says_why():
+    """The kernel of movmatrix loads its source by ldmatrix, of which this table has no layout."""
+    transposed = next(form for form in FAMILIES if form.name == "movmatrix")
+    found = said(SimulatedGroup(at_random([transposed])), transposed, at_random([transposed]))
+    assert found.verdict == DISAGREES
+    assert "there is no layout of r of ldmatrix" in found.detail
+
+
 def test_a_wrong_selector_is_named(complete):
     sparse = MMA[2]
     for selector in sparse.selectors:
