@@ -14,7 +14,7 @@ from ...db.layout.algebra import Array
 from .launch import Maker, Step
 from .ptx import Both, Function, Name, Number, Statement, bits_of
 from .schedule import Machine
-from .values import NONE, ActiveThreads, joined, merged, shifted, to_bits
+from .values import NONE, ActiveThreads, Register, joined, merged, shifted, to_bits
 
 #: The table of a function of three bits: of 1s where the first, the second and the third are set (9.7.8.6).
 TRUTH = {"and": 0xF0 & 0xCC, "or": 0xF0 | 0xCC, "xor": 0xF0 ^ 0xCC, "not": 0x0F}
@@ -97,6 +97,22 @@ def _shift(machine: Machine, instruction: Statement, function: Function) -> Step
     return step
 
 
+def _ones(count: Array, bits: int) -> Array:
+    """Numbers of so many bits of which the lowest ``count`` are set, at most all."""
+    kind = np.dtype(f"u{bits // 8}")
+    few = (kind.type(1) << np.minimum(count, bits - 1).astype(kind)) - kind.type(1)
+    return np.asarray(np.where(count < bits, few, ~kind.type(0)))
+
+
+def _place(amount: Register, bits: int) -> Array:
+    """Where a field begins, or how long it is, up to all bits of a number.
+
+    Of 32 bits the low byte of it counts. Those of 64 bits ``ptxas`` makes of shifts, which take all of it.
+    """
+    counted = amount.bits & 0xFF if bits == 32 else amount.bits
+    return np.asarray(np.minimum(counted, bits).astype("i8"))
+
+
 def _extract(machine: Machine, instruction: Statement, function: Function) -> Step:
     """bfe: a field of bits."""
     type_ = instruction.type
@@ -105,21 +121,20 @@ def _extract(machine: Machine, instruction: Statement, function: Function) -> St
     start, length = (machine.register(operand, "u32", function) for operand in instruction.operands[2:])
 
     def step(group: ActiveThreads) -> None:
-        first, count = (np.minimum(each.bits & 0xFF, width).astype("i8") for each in (start, length))
+        first, count = _place(start, width), _place(length, width)
         numbers = value.numbers(type_)
-        up = np.maximum(width - first - count, 0)
-        unsigned = value.bits if value.width == width else value.bits.astype(f"u{width // 8}")
-        raised = (unsigned << np.minimum(up, width - 1).astype(unsigned.dtype)).view(numbers.dtype)
-        found = raised >> np.minimum(width - np.minimum(count, width - first), width - 1).astype(raised.dtype)
-        last = np.minimum(first, width - 1).astype(numbers.dtype)
-        found = np.where(first + count >= width, numbers >> last, found)
-        beyond = np.where(numbers < 0, -1, 0) if type_[0] == "s" else 0
-        found = np.where(count == 0, 0, np.where(first >= width, beyond, found)).astype(numbers.dtype)
+        ones = _ones(count, width).view(numbers.dtype)
+        moved = numbers >> np.minimum(first, width - 1).astype(numbers.dtype)
+        if type_[0] == "s":
+            negative = moved & ones & ~(ones.view(f"u{width // 8}") >> 1).view(numbers.dtype) != 0
+            found = np.where(negative, moved | ~ones, moved & ones)
+        else:
+            found = np.where(first < width, moved & ones, 0)
         origin = value.origin
         if origin is not None:
             byte = 8 * np.arange(width // 8)
             field = (byte + 8 > first[:, None]) & (byte < (first + count)[:, None])
-            origin = shifted(np.where(field, origin, NONE).astype(np.int32), unsigned, -first, machine.tape)
+            origin = shifted(np.where(field, origin, NONE).astype(np.int32), numbers, -first, machine.tape)
         result.put(to_bits(type_, found), origin, group)
 
     return step
@@ -134,17 +149,17 @@ def _insert(machine: Machine, instruction: Statement, function: Function) -> Ste
 
     def step(group: ActiveThreads) -> None:
         kind = field.bits.dtype
-        first, count = (np.minimum(each.bits & 0xFF, width).astype("i8") for each in (start, length))
-        ones = np.where(count >= width, ~kind.type(0), (kind.type(1) << np.minimum(count, width - 1).astype(kind)) - 1)
-        mask = np.where(first >= width, 0, ones.astype(kind) << np.minimum(first, width - 1).astype(kind)).astype(kind)
-        bits = base.bits & ~mask | field.bits << np.minimum(first, width - 1).astype(kind) & mask
+        first, count = _place(start, width), _place(length, width)
+        up = np.minimum(first, width - 1).astype(kind)
+        mask = np.where(first < width, _ones(count, width) << up, kind.type(0))
+        bits = base.bits & ~mask | field.bits << up & mask
         origin = None
         if field.origin is not None or base.origin is not None:
             byte = mask.view("u1").reshape(machine.threads, -1)
             moved = shifted(field.origins, field.bits, first, machine.tape)
             assert moved is not None
             origin = merged(np.where(byte == 0xFF, NONE, base.origins), np.where(byte == 0, NONE, moved))
-        result.put(bits.astype(kind), origin, group)
+        result.put(bits, origin, group)
 
     return step
 

@@ -100,21 +100,28 @@ def test_shifts(type_, left):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [32, 64])
 @examples(100)
-@given(st.lists(st.tuples(*[st.integers(0, 2**32 - 1)] * 2, *[st.integers(0, 40)] * 2), min_size=1, max_size=64))
-def test_fields_of_bits(cases):
-    a, b, start, length = (np.array(column, "u4") for column in zip(*cases, strict=True))
-    taken = computed("bfe.u32 %d, %a, %b, %c;", "u32", {"a": a, "b": start, "c": length})
-    kept = computed("bfe.s32 %d, %a, %b, %c;", "u32", {"a": a, "b": start, "c": length})
-    put = computed("bfi.b32 %d, %a, %b, %e, %f;", "u32", {"a": a, "b": b, "e": start, "f": length})
-    for value, base, first, count, *found in zip(a, b, start, length, taken, kept, put, strict=True):
-        value, base, first, count = map(int, (value, base, first, count))
-        bits = [value >> at & 1 for at in range(32)]
-        field = [bits[at] for at in range(first, min(first + count, 32))]
+@given(st.data())
+def test_fields_of_bits(width, data):
+    """Of 32 bits the low bytes of a position and a length count; of 64 bits, which a card shifts, all of them."""
+    amount = st.integers(0, 80) | st.integers(0, 2**32 - 1)
+    number = st.integers(0, 2**width - 1)
+    cases = data.draw(st.lists(st.tuples(number, number, amount, amount), min_size=1, max_size=64))
+    a, b = (np.array(column, f"u{width // 8}") for column in [*zip(*cases, strict=True)][:2])
+    start, length = (np.array(column, "u4") for column in [*zip(*cases, strict=True)][2:])
+    result = f"u{width}"
+    taken = computed(f"bfe.u{width} %d, %a, %b, %c;", result, {"a": a, "b": start, "c": length})
+    kept = computed(f"bfe.s{width} %d, %a, %b, %c;", result, {"a": a, "b": start, "c": length})
+    put = computed(f"bfi.b{width} %d, %a, %b, %e, %f;", result, {"a": a, "b": b, "e": start, "f": length})
+    for (value, base, first, count), *found in zip(cases, taken.tolist(), kept.tolist(), put.tolist(), strict=True):
+        first, count = (each & 0xFF if width == 32 else each for each in (first, count))
+        bits = [value >> at & 1 for at in range(width)]
+        field = [bits[at] for at in range(min(first, width), min(first + count, width))]
         expected = sum(bit << at for at, bit in enumerate(field))
-        sign = bits[min(first + count - 1, 31)] if count else 0
-        filled = expected | (sum(1 << at for at in range(len(field), 32)) if sign else 0)
-        inserted = [bits[at - first] if first <= at < first + count else base >> at & 1 for at in range(32)]
+        sign = bits[min(first + count - 1, width - 1)] if count else 0
+        filled = expected | (sum(1 << at for at in range(len(field), width)) if sign else 0)
+        inserted = [bits[at - first] if first <= at < first + count else base >> at & 1 for at in range(width)]
         assert found == [expected, filled, sum(bit << at for at, bit in enumerate(inserted))]
 
 
