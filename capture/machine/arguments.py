@@ -23,7 +23,10 @@ from .convert import narrow_values, to_narrow
 from .values import round_bf16
 
 _MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  # which tears units apart
-_MAP = re.compile(rf"map\(\s*(\w+)\s*,\s*box=(\d+(?:x\d+)*)\s*(?:,\s*swizzle=({_MODES}))?\s*\)")
+_EXTENTS = r"\d{1,12}(?:x\d{1,12})*"
+#: What is written of a tensor map behind its array, each with what it may be.
+_OF_MAP = {"box": _EXTENTS, "swizzle": _MODES, "shape": _EXTENTS, "strides": _EXTENTS, "every": _EXTENTS, "fill": "nan"}
+_MAP = re.compile(r"map\(\s*(\w+)\s*((?:,[^,()]*)*)\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 _STRUCT = re.compile(r"struct\((.*)\)", re.DOTALL)
 _NESTED = re.compile(r"\s*struct\((.*)\)\s*(?:@\s*(\d{1,5}))?\s*", re.DOTALL)
@@ -36,11 +39,19 @@ INTEGERS |= {"int16": "i2", "uint16": "u2", "uint32": "u4", "int64": "i8", "uint
 
 
 class MapOf(NamedTuple):
-    """A tensor map as people write it: of an array, with the extents of a box in the order of the array's."""
+    """A tensor map as people write it: of an array, with the extents of a box in the order of the array's.
+
+    The tensor may have another ``shape`` than the array, and its own ``strides``, in elements from one to the next; of
+    a box every so many elements are copied (``elementStrides``), and ``fill`` is what lies outside of the tensor.
+    """
 
     array: str
     box: tuple[int, ...]
-    swizzle: str
+    swizzle: str = "none"
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    every: tuple[int, ...] = ()
+    fill: str = ""
 
 
 class Field(NamedTuple):
@@ -234,10 +245,19 @@ def number_bytes(number: float, type_: str) -> bytes | None:
 
 def _map(value: str, written: str) -> MapOf:
     matched = _MAP.fullmatch(value)
-    if matched is None:
-        raise LanemapError(f"{written!r} is no tensor map: write tA=map(A,box=64x64,swizzle=128B)", "arg")
-    name, box, mode = matched.groups()
-    return MapOf(name, tuple(map(int, box.split("x"))), mode or "none")
+    parts = [part.partition("=")[::2] for part in re.split(r"\s*,\s*", matched[2].strip())[1:]] if matched else []
+    fit = [re.fullmatch(_OF_MAP.get(name, "(?!)"), text) for name, text in parts]
+    given: dict[str, Any] = {
+        name: _extents(text) if _OF_MAP[name] is _EXTENTS else text for name, text in parts if all(fit)
+    }
+    if matched is None or "box" not in given or len(given) < len(parts):
+        words = "write tA=map(A,box=64x64,swizzle=128B), also with shape=, strides= or every= and extents, or fill=nan"
+        raise LanemapError(f"{written!r} is no tensor map: {words}; interleaved and im2col ones are not run", "arg")
+    return MapOf(matched[1], **given)
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("x")))
 
 
 def _float(text: str, written: str) -> float:

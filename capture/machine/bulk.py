@@ -37,14 +37,15 @@ _REDUCES = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 class _Ends(NamedTuple):
     """The units of a copy in global memory: where each begins, whether the tensor has it, and how shared memory does.
 
-    ``lies`` says how its units lie in shared memory; that of a copy that is no tensor's has one row. ``type`` is that
-    of a tensor.
+    ``lies`` says how its units lie in shared memory, and their bits; that of a copy that is no tensor's has one row.
+    ``type`` and ``fill`` are those of a tensor.
     """
 
     units: Array
     inside: Array
     lies: BoundingBox
     type: str = ""
+    fill: bytes = bytes(1)
 
 
 def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -67,9 +68,9 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     source = globe if from_ == "global" else shared
 
     def reduce(units: Array, data: Array, origin: Array, type_: str, who: Array) -> None:
-        before, _ = globe.load(units, UNIT)
-        width = bits_of(type_) // 8
-        at = (units[:, None] + np.arange(0, UNIT, width)).ravel()
+        size, width = data.shape[1], bits_of(type_) // 8
+        before, _ = globe.load(units, size)
+        at = (units[:, None] + np.arange(0, size, width)).ravel()
         sides = (globe.load(at, width), (data.reshape(-1, width), origin.reshape(-1, width)))
         old, new = (
             Register(8 * width, np.ascontiguousarray(each).view(f"u{width}").ravel(), ids) for each, ids in sides
@@ -82,12 +83,13 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         if found is None:
             return
         units, inside, lies = found.units, found.inside, found.lies
+        size = lies.bits // 8
         who = np.full(len(units), thread)
         at = _within(machine, start, thread, lies, align=_ALIGNMENT if tiled else UNIT)
         if at is None:
             return
         if not loads:
-            data, origin = machine.load(shared, at, UNIT, who, Manner(BULK))
+            data, origin = machine.load(shared, at, size, who, Manner(BULK))
             if operation:
                 if found.type == "s64" and operation not in ("min", "max"):
                     machine.fault("type", who[:1], f"{machine.opcode} reduces s64 by min and max alone: use u64")
@@ -100,15 +102,16 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
             return
         assert barrier is not None
         if source is globe:
-            machine.reads(globe, units[inside], UNIT, who[inside])
+            machine.reads(globe, units[inside], size, who[inside])
         else:  # a wait for the mbarrier is one for the reads, too
-            machine.reads(shared, units, UNIT, who, Manner(BULK, GRID, passes=True))
-        data, origin = source.load(np.where(inside, units, 0), UNIT)
-        data, origin = np.where(inside[:, None], data, 0), np.where(inside[:, None], origin, NONE)
+            machine.reads(shared, units, size, who, Manner(BULK, GRID, passes=True))
+        data, origin = source.load(np.where(inside, units, 0), size)
+        filled = np.resize(np.frombuffer(found.fill, "u1"), size)
+        data, origin = np.where(inside[:, None], data, filled), np.where(inside[:, None], origin, NONE)
         for object_, _ in reached(machine, "shared", barrier(np.array([thread])), np.array([thread])):
             machine.store(shared, at, data, origin, who, Manner(BULK, mbarrier=object_.number))
             machine.order.complete(object_)
-            object_.due -= UNIT * len(units)
+            object_.due -= size * len(units)
             turn(machine, object_)
 
     def step(group: ActiveThreads) -> None:
@@ -205,7 +208,7 @@ def _box(machine: Machine, operand: Operand, function: Function, *, loads: bool)
             words = f"its coordinate {len(begin) - before[-1]} is {begin[before[-1]]}"
             machine.fault("bounds", np.array([thread]), f"{machine.opcode}: {words}: only loads may begin before 0")
         place, inside = found.units(begin)
-        return _Ends(place + found.address - GLOBAL, inside, found.lies, found.type)
+        return _Ends(place + found.address - GLOBAL, inside, found.lies, found.type, found.fill)
 
     return units
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import prod
+from math import gcd, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -74,37 +74,39 @@ _MAGIC = b"tensor map".ljust(UNIT)
 
 
 class MappedTensor(NamedTuple):
-    """A tensor in global memory and the box that is copied of it, both extents outermost first (5.5).
+    """A tensor in global memory and the box that is copied of it, extents and strides outermost first (5.5).
 
-    ``address`` is generic, ``swizzle`` the mode in which the box lies in shared memory, ``type`` that of its elements.
+    ``address`` is generic, ``strides`` are elements from one to the next of each dimension, ``swizzle`` is the mode in
+    which the box lies in shared memory, ``type`` that of its elements. ``box`` counts elements that are copied, each
+    so many behind the last as ``every`` says. What is outside of the tensor is ``fill``, the bytes of an element.
     """
 
     address: int
     shape: tuple[int, ...]
+    strides: tuple[int, ...]
     bits: int
     box: tuple[int, ...]
+    every: tuple[int, ...]
     swizzle: str
-    type: str = ""
+    type: str
+    fill: bytes
 
     @property
     def lies(self) -> BoundingBox:
-        """How the units of a box lie in shared memory."""
-        line = self.box[-1] * self.bits // 8 // UNIT
-        return BoundingBox(self.swizzle, 8 * UNIT, prod(self.box[:-1]), line)
+        """How the units of a box lie in shared memory: parts of a line of which the tensor has all or nothing."""
+        unit = gcd(8 * UNIT, self.shape[-1] * self.bits)
+        return BoundingBox(self.swizzle, unit, prod(self.box[:-1]), self.box[-1] * self.bits // unit)
 
     def units(self, start: Array) -> tuple[Array, Array]:
         """The bytes from the address to each unit of a box, and whether the tensor has it, in the order of the box.
 
         ``start`` is the place of the first element, outermost first.
         """
-        step = UNIT * 8 // self.bits
-        counts = (*self.box[:-1], self.box[-1] // step)
-        place = np.indices(counts).reshape(len(counts), -1)
-        place[-1] *= step
-        place += start[:, None]
+        counts = (*self.box[:-1], self.lies.k)
+        steps = np.array([*self.every[:-1], self.lies.bits // self.bits])
+        place = np.indices(counts).reshape(len(counts), -1) * steps[:, None] + start[:, None]
         inside = np.all((place >= 0) & (place < np.array(self.shape)[:, None]), axis=0)
-        strides = [prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
-        return np.asarray(np.array(strides) @ place * self.bits // 8), np.asarray(inside)
+        return np.asarray(np.array(self.strides) @ place * self.bits // 8), np.asarray(inside)
 
 
 #: Bytes of a tensor map.

@@ -74,18 +74,34 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
 def _tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapping[str, Allocated]) -> MappedTensor:
     """The tensor map of an argument. Raises LanemapError where there is none such of its array (5.5)."""
     assert argument.map is not None
-    name, box, mode = argument.map
+    name, box, mode, shape, strides, every, fill = argument.map
     of = arrays[name]
-    row = of.shape[-1] * of.bits // 8
-    if len(box) != len(of.shape) or len(box) > 5:
-        raise LanemapError(f"a box of {name} has {len(of.shape)} extents, not {len(box)}, and at most 5", "arg")
-    if box[-1] * of.bits % (8 * UNIT) or row % UNIT or not all(1 <= extent <= 256 for extent in box):
-        raise LanemapError(f"lines of a box of {name} are multiples of {UNIT} bytes, and extents at most 256", "arg")
+    shape = shape or of.shape
+    strides = strides or tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    every = every or (1,) * len(shape)
+    lengths = {len(shape), len(box), len(strides), len(every)}
     lies = BoundingBox(mode, of.bits, prod(box[:-1]), box[-1])
-    if not lies.fits:
-        line = box[-1] * of.bits // 8
-        raise LanemapError(f"a line of a box of {name} has {line} bytes: swizzle={mode} takes {lies.span}", "arg")
-    return MappedTensor(places[name].address, of.shape, of.bits, box, mode, of.type)
+    line, end = box[-1] * of.bits // 8, sum((extent - 1) * step for extent, step in zip(shape, strides, strict=False))
+    rules = {
+        f"box, strides and every have {len(shape)} numbers, and at most 5": len(lengths) == 1 and len(shape) <= 5,
+        f"lines of its box are multiples of {UNIT} bytes, and extents at most 256": (
+            box[-1] * of.bits % (8 * UNIT) == 0 and all(1 <= extent <= 256 for extent in box)
+        ),
+        f"a line of its box has {line} bytes: swizzle={mode} takes {lies.span}": lies.fits,
+        "all extents are above 0, and a line has whole bytes": all(shape) and shape[-1] * of.bits % 8 == 0,
+        f"strides are multiples of {UNIT} bytes, and the last is 1": (
+            strides[-1] == 1 and all(stride * of.bits % (8 * UNIT) == 0 for stride in strides[:-1])
+        ),
+        "every has numbers from 1 to 8, and the last is 1": every[-1] == 1 and all(1 <= step <= 8 for step in every),
+        f"it reaches element {end}, and {name} has {prod(of.shape)}": end < prod(of.shape),
+        f"fill=nan: {of.type} has no such number": not fill or (of.floating and of.bits > 8),
+    }
+    if broken := [words for words, kept in rules.items() if not kept]:
+        raise LanemapError(f"{argument.name}, a map of {name}: {broken[0]}", "arg")
+    size = max(of.bits // 8, 1)
+    copied = tuple(-(-extent // step) for extent, step in zip(box, every, strict=True))
+    filled = b"\xff" * (size - 1) + b"\x7f" if fill else bytes(size)
+    return MappedTensor(places[name].address, shape, strides, of.bits, copied, every, mode, of.type, filled)
 
 
 def _expect_fitting(

@@ -145,7 +145,9 @@ def built_case(folder, number, case, database):
         "shared": made.shared or 0,
         "parameters": [data[end - size : end].hex() for size, end in zip(sizes, accumulate(sizes), strict=True)],
         "arrays": {name: place.address for name, place in places.items()},
-        "maps": [{"stands": map_bytes(at).hex(), **each._asdict()} for at, each in enumerate(maps)],
+        "maps": [
+            {"stands": map_bytes(at).hex(), **each._asdict(), "fill": [*each.fill]} for at, each in enumerate(maps)
+        ],
         "output": output.name,
     }
     (folder / f"{number}.json").write_text(json.dumps(launch))
@@ -169,11 +171,12 @@ def build(folder, file, mistakes=100):
 
 
 def tensor_map(of, address):
-    """The bytes of the tensor map of an array in row-major order."""
+    """The bytes of the tensor map of an array, by the fields of a mapped tensor."""
     rank, width = len(of["shape"]), of["bits"] // 8
     extents, room = of["shape"][::-1], np.zeros(128 + 64, np.uint8)
     start = -room.ctypes.data % 64
-    strides = (np.cumprod(extents[:-1]) * width).tolist()
+    strides = [stride * width for stride in of["strides"][-2::-1]]
+    box = [extent * step for extent, step in zip(of["box"], of["every"], strict=True)]
     failed = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
         ctypes.c_void_p(room.ctypes.data + start),
         _ELEMENTS.index(of["type"]),
@@ -181,12 +184,12 @@ def tensor_map(of, address):
         ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*extents),
         (ctypes.c_uint64 * (rank - 1))(*strides),
-        (ctypes.c_uint32 * rank)(*of["box"][::-1]),
-        (ctypes.c_uint32 * rank)(*[1] * rank),
+        (ctypes.c_uint32 * rank)(*box[::-1]),
+        (ctypes.c_uint32 * rank)(*of["every"][::-1]),
         0,
         _SWIZZLES.index(of["swizzle"]),
         0,
-        0,
+        int(any(of["fill"])),
     )
     assert not failed, f"no tensor map of {of}: error {failed}"
     return room[start : start + 128]

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
+from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
@@ -233,7 +234,8 @@ def run(folder: Path, number: int):
     for array, box, swizzle in program.maps.values():
         type_, shape = program.arrays[array]
         bits = int(re.findall(r"\d+", type_)[0])
-        of = {"type": type_, "shape": shape, "bits": bits, "box": box, "swizzle": swizzle}
+        of = {"type": type_, "shape": shape, "bits": bits, "box": box, "swizzle": swizzle, "fill": []}
+        of |= {"strides": [prod(shape[at + 1 :]) for at in range(len(shape))], "every": [1] * len(shape)}
         parameters.append(tensor_map(of, int(arrays[array])))
     launch = {"name": number, "entry": "k", "block": BLOCK, "grid": [1, 1, 1], "shared": program.shared}
     launch_kernel(folder / f"{number}.cubin", launch, parameters)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.capture.machine.memory import MappedTensor
+from lanemap import LanemapError
 
 from .conftest import run
 
@@ -30,38 +30,109 @@ ret; }}
 """
 
 
-@settings(max_examples=30)
+def of_map(array, box, **parts):
+    """A tensor map as an argument; numbers are extents."""
+    written = {"box": box, **parts}
+    each = [f"{name}={'x'.join(map(str, of)) if not isinstance(of, str) else of}" for name, of in written.items() if of]
+    return f"map({array}, {', '.join(each)})"
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
 @given(st.data())
 def test_a_box_lies_where_its_map_says(data):
+    """Of a tensor with other extents and strides than its array, also with every so many rows, and filled with NaN."""
     rank = data.draw(st.integers(1, 5))
     mode = data.draw(st.sampled_from(list(SPANS)))
     line = 16 * data.draw(st.integers(1, SPANS[mode] // 16))
     outer = [data.draw(st.integers(1, 3)) for _ in range(rank - 1)]
-    shape = [*(data.draw(st.integers(1, 4)) for _ in outer), 16 * data.draw(st.integers(1, 4))]
+    every = [*(data.draw(st.integers(1, 3)) for _ in outer), 1]
+    shape = [*(data.draw(st.integers(1, 4)) for _ in outer), 4 * data.draw(st.integers(1, 16))]
+    strides, end = [1], shape[-1]
+    for extent in reversed(shape[:-1]):
+        stride = -(-end // 16) * 16 + 16 * data.draw(st.integers(0, 1))
+        strides, end = [stride, *strides], stride * (extent - 1) + end
     start = [data.draw(st.integers(-2, 3)) for _ in outer] + [16 * data.draw(st.integers(-1, 2))]
-    tensor = np.random.default_rng(0).integers(1, 256, shape, np.uint8)
-    box = [*outer, line]
+    array, nan = np.random.default_rng(0).integers(1, 100, end, np.uint8), data.draw(st.booleans())
+    width = 4 if nan else 1  # of f32, whose elements are those of four bytes
+    box = [-(-extent // step) for extent, step in zip((*outer, line), every, strict=True)]
     bytes_ = int(np.prod(box))
     pitch = line if mode == "none" else SPANS[mode]  # as an H200 has it
     size = bytes_ // line * pitch
-    text = KERNEL.format(rank=rank, bytes=bytes_, size=size, at=", ".join(map(str, reversed(start))))
-    swizzle = "" if mode == "none" else f",swizzle={mode}"
-    given_ = {"T": tensor, "map": f"map(T,box={'x'.join(map(str, box))}{swizzle})", "out": f"u8[{size}]=0"}
-    found = run(text, given_).outputs["out"]
+    at = [*start[:-1], start[-1] // width]
+    text = KERNEL.format(rank=rank, bytes=bytes_, size=size, at=", ".join(map(str, reversed(at))))
+
+    def elements(counts):
+        return [*counts[:-1], counts[-1] // width]
+
+    map_ = of_map(
+        "T",
+        elements([*outer, line]),
+        swizzle="" if mode == "none" else mode,
+        shape=elements(shape),
+        strides=[*(each // width for each in strides[:-1]), 1],
+        every=every,
+        fill="nan" * nan,
+    )
+    tensor = np.resize(array, -(-end // 4) * 4).view("f4") if nan else array
+    found = run(text, {"T": tensor, "map": map_, "out": f"u8[{size}]=0"}).outputs["out"]
     expected = np.zeros(16384, np.uint8)
     for count, place in enumerate(np.ndindex(*box)):
         number = count // line * pitch + count % line
-        at = tuple(np.add(place, start))
+        at = np.add(np.multiply(place, every), start)
         inside = all(0 <= one < extent for one, extent in zip(at, shape, strict=True))
+        filled = (0xFF, 0xFF, 0xFF, 0x7F)[count % 4] if nan else 0
         bits = {16: 0, 32: 1, 64: 3, 128: 7}[SPANS[mode]]
-        expected[number ^ (number >> 7 & bits) << 4] = tensor[at] if inside else 0
+        expected[number ^ (number >> 7 & bits) << 4] = array[at @ strides] if inside else filled
     assert np.array_equal(found, expected[:size])
 
 
-def test_units_outside_of_a_tensor_are_marked():
-    place, inside = MappedTensor(0, (4, 32), 16, (2, 16), "none").units(np.array([3, 24]))
-    assert inside.tolist() == [True, False, False, False]
-    assert place[0] == (3 * 32 + 24) * 2
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"shape": (4, 30), "strides": (32, 1), "every": (2, 1), "fill": "nan"}, ""),
+        ({"shape": (2, 2, 32), "box": (2, 2, 8)}, ""),
+        ({"shape": (3, 4, 8), "strides": (8, 32, 1), "box": (2, 2, 8)}, ""),
+        ({"strides": (32,)}, "box, strides and every have 2 numbers, and at most 5"),
+        ({"every": (1, 1, 1)}, "box, strides and every have 2 numbers"),
+        ({"shape": (4, 0)}, "all extents are above 0"),
+        ({"strides": (30, 1)}, "strides are multiples of 16 bytes, and the last is 1"),
+        ({"strides": (32, 2)}, "strides are multiples of 16 bytes, and the last is 1"),
+        ({"every": (9, 1)}, "every has numbers from 1 to 8, and the last is 1"),
+        ({"every": (1, 2)}, "every has numbers from 1 to 8, and the last is 1"),
+        ({"strides": (64, 1)}, "it reaches element 223, and T has 128"),
+        ({"shape": (4, 33), "strides": (32, 1)}, "it reaches element 128, and T has 128"),
+        ({"fill": "zero"}, "interleaved and im2col ones are not run"),
+        ({"interleave": "16B"}, "interleaved and im2col ones are not run"),
+        ({"box": ()}, "is no tensor map"),
+    ],
+)
+def test_a_map_that_no_driver_takes_is_named(parts, words):
+    given_ = {"T": "f16[4,32]", "map": of_map("T", parts.pop("box", (2, 8)), **parts), "out": "u8[32]=0"}
+    if not words:
+        rank = given_["map"].partition("shape=")[2].partition(",")[0].count("x") + 1
+        run(KERNEL.format(rank=rank, bytes=32, size=32, at=", ".join(["0"] * rank)), given_)
+        return
+    with pytest.raises(LanemapError, match=words):
+        run(KERNEL.format(rank=2, bytes=32, size=32, at="0, 0"), given_)
+
+
+def test_whole_numbers_are_not_filled_with_nan():
+    given_ = {"T": "u32[4,32]", "map": "map(T,box=2x8,fill=nan)", "out": "u8[32]=0"}
+    with pytest.raises(LanemapError, match="map, a map of T: fill=nan: u32 has no such number"):
+        run(KERNEL.format(rank=2, bytes=64, size=32, at="0, 0"), given_)
+
+
+def test_what_is_stored_leaves_what_lies_between_rows_and_elements():
+    text = STORED.format(how="", operation="", at="0, 0").replace(
+        "mov.b64 %map", "st.shared.b32 [tile], 0; mov.b64 %map"
+    )
+    given_ = {"T": np.full(128, 7, "u1"), "map": "map(T,box=4x16,shape=8x12,strides=16x1,every=2x1)"}
+    left = run(text, given_, block=1).outputs["T"].reshape(8, 16)
+    assert (left[:4:2, :12] == 0).all()
+    assert (left[1::2] == 7).all()
+    assert (left[:, 12:] == 7).all()
+    assert (left[4:] == 7).all()
 
 
 @pytest.mark.parametrize(("size", "words"), [(24, "24 bytes, which is no multiple of 16"), (64, "no race")])

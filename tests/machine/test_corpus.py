@@ -111,15 +111,23 @@ def test_a_mistake_with_copies_in_bulk_is_named(nvcc, database, old, new, words)
     assert words in " ".join(tma(database, text.replace(old, new)).text().split())
 
 
+def test_a_map_that_sees_an_array_in_another_shape_is_right(nvcc, database):
+    arrays = ["A=f16[128,4,64]", "B=f16[64,4,64]", "C=f32[128,64]"]
+    maps = [each.replace("box", f"shape={rows}x256,box") for each, rows in zip(TMA[3:5], (128, 64), strict=True)]
+    product = "C[m,n] = A[m,j,k] B[n,j,k]"
+    found = database.trace(nvcc("tma", "sm_90a"), [*arrays, *maps, *TMA[5:]], product, block=160, grid=(1, 2))
+    assert found.ok, found
+
+
 def test_a_tensor_map_that_does_not_fit_is_named(nvcc, database):
     text = nvcc("tma", "sm_90a")
     other = [each.replace("swizzle=128B", "swizzle=64B").replace("64x64,", "64x32,") for each in TMA]
     assert not tma(database, text, other).ok
     for old, new, words in [
         ("map(A,", "map(X,", "a map of X: the arrays are A, B, C"),
-        ("box=64x64,", "box=64,", "a box of A has 2 extents, not 1"),
-        ("128B", "64B", "a line of a box of A has 128 bytes: swizzle=64B takes 64"),
-        ("64x64", "64x65", "lines of a box of A are multiples of 16 bytes"),
+        ("box=64x64,", "box=64,", "mA, a map of A: box, strides and every have 2 numbers, and at most 5"),
+        ("128B", "64B", "a line of its box has 128 bytes: swizzle=64B takes 64"),
+        ("64x64", "64x65", "lines of its box are multiples of 16 bytes"),
         ("box", "boxes", "is no tensor map: write tA=map(A,box=64x64,swizzle=128B)"),
     ]:
         with pytest.raises(lanemap.LanemapError) as refused:
