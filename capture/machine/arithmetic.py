@@ -18,6 +18,9 @@ from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined, limits_of, to_bits, whole
 
+#: What clocks count in each step, which is as slow as a load, so that who waits for a time does not wait long.
+_TICKS = 1000
+
 
 class Rule(NamedTuple):
     """How a result is computed from its sources, and what their origins make: add, mul or mix.
@@ -276,10 +279,11 @@ def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
     if isinstance(target, Vector) or isinstance(source, Vector):
         return _pack(machine, instruction, function)
     result = machine.register(target, type_, function)
-    if isinstance(source, Name) and source.name.startswith("%clock"):
+    if isinstance(source, Name) and source.name.startswith(("%clock", "%globaltimer")):
 
         def tick(group: ActiveThreads) -> None:
-            result.put(np.full(machine.threads, machine.log.steps, result.bits.dtype), None, group)
+            machine.past = None  # what reads a clock may do something else when it comes there again
+            result.put(np.full(machine.threads, machine.log.steps * _TICKS, result.bits.dtype), None, group)
 
         return tick
     value = machine.register(source, type_, function)

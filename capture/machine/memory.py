@@ -24,12 +24,16 @@ _GAP, _ALIGNMENT = 4096, 256
 
 
 class Memory:
-    """A state space. Each owner, a thread or a block, has ``size`` bytes of its own, the first of them at ``low``."""
+    """A state space. Each owner, a thread or a block, has ``size`` bytes of its own, the first of them at ``low``.
+
+    ``changes`` counts the stores that have left other bytes than were there.
+    """
 
     def __init__(self, name: str, window: int, size: int, owners: int = 1, low: int = 0) -> None:
         self.name, self.window, self.size, self.low = name, window, size, low
         self.data = np.zeros(size * owners, np.uint8)
         self.origin = np.full(size * owners, UNSET, np.int32)
+        self.changes = 0
 
     def inside(self, address: Array, size: int) -> Array:
         """Whether all bytes of an access are in it, for addresses without the window."""
@@ -40,11 +44,14 @@ class Memory:
         at = index[:, None] + np.arange(size)
         return self.data[at], self.origin[at]
 
-    def store(self, index: Array, data: Array, origin: Array | None) -> None:
-        """Write bytes (accesses, size). Where several write the same byte, the last one stays."""
+    def store(self, index: Array, data: Array, origin: Array | None) -> Array:
+        """Write bytes (accesses, size), and return what was there. Of several that write a byte, the last one stays."""
         at = index[:, None] + np.arange(data.shape[1])
+        before = self.data[at]
+        self.changes += bool((before != data).any())
         self.data[at] = data
         self.origin[at] = 0 if origin is None else origin
+        return before
 
 
 class Allocated(NamedTuple):

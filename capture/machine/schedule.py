@@ -8,6 +8,8 @@ lets them go first, as it may wait for what they do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import starmap, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +33,9 @@ OF_CLUSTER = 16
 #: How often threads go round loops before others go first that have done so less.
 _ROUNDS = 16
 
+#: Steps after which a first state is remembered.
+_REMEMBERS = 64
+
 #: Steps after which it is said again how many blocks have ended.
 _SAID = 1000
 
@@ -42,6 +47,14 @@ _BARRIERS = ("bar", "barrier")
 def aligned(instruction: Statement) -> bool:
     """Whether a barrier takes whole warps, as bar does and barrier where it says so (9.7.13.1)."""
     return "cluster" not in instruction.parts and (instruction.parts[0] == "bar" or "aligned" in instruction.parts)
+
+
+class State(NamedTuple):
+    """What threads were at a step: changes of each memory, rounds of each thread, and all that is held."""
+
+    changes: list[int]
+    rounds: Array
+    now: list[Array]
 
 
 class Machine(Threads):
@@ -68,6 +81,9 @@ class Machine(Threads):
             for index in function.labels.values()
         }
         self.steps: list[tuple[Step, Register | None, bool] | None] = [None] * len(self.program)
+        self.past: State | None = None
+        self.remembers = _REMEMBERS  # at which step another state is
+        self.repeated: dict[int, Array] | None = None  # which threads execute what again and again
 
     def step(self, at: int) -> tuple[Step, Register | None, bool]:
         """What the instruction at a place does, its guard, and whether that is negated; made once.
@@ -94,8 +110,8 @@ class Machine(Threads):
                 found.setdefault(str(error), []).append(instruction.place.line)
         return {words: f"line{'s' * (len(lines) > 1)} {spans(lines)}" for words, lines in found.items()}
 
-    def run(self, limit: int, progress: Callable[[int], object]) -> None:
-        """Run until every thread has ended. Stops, and says why, after ``limit`` steps, or where all wait.
+    def run(self, limit: int, progress: Callable[[int], object]) -> bool:
+        """Run until every thread has ended, and say whether some wait for ever. Stops after ``limit`` steps.
 
         ``progress`` is told now and then how many blocks have ended.
         """
@@ -106,19 +122,51 @@ class Machine(Threads):
                     said = self.log.steps
                     progress(int((self.state == ENDED).reshape(-1, self.per_block).all(axis=1).sum()))
                 runs = self.state == RUNS
-                if not runs.any() and (meets := self.state == MEETS).any():
-                    self.state[meets], self.alone[meets] = RUNS, True
+                if not runs.any() or self._repeats(runs):
+                    # Who meets others that wait, too, goes on: they have come to another place.
+                    meets = (self.state == MEETS) & ~runs.reshape(-1, WARP).any(axis=1).repeat(WARP)
+                    if meets.any():
+                        self.state[meets], self.alone[meets] = RUNS, True
+                    elif runs.any() and self.repeated is None:
+                        self.repeated = {}
+                    else:
+                        return bool((self.state != ENDED).any())
                     continue
-                if not runs.any():
-                    if (self.state != ENDED).any():
-                        self._stuck()
-                    return
                 order = self.pc + (self.rounds // _ROUNDS << 32)
                 first = order[runs].min()
                 mask = runs & (order == first)
                 self._straight(int(first & 0xFFFFFFFF), ActiveThreads.of(mask))
         if not self.log.stopped:
             self.log.stopped = f"it was still running after {limit} instructions"
+        return False
+
+    def _repeats(self, runs: Array) -> bool:
+        """Whether threads are where they were, and so are registers and memory, so that they do the same for ever.
+
+        Nothing was written that differs, and who runs has gone round loops as often as others, and takes turns as
+        before. A state is remembered for a fifth of the steps that there were.
+        """
+        memories = [*self.spaces, *([self.tensor.memory] if self.tensor else [])]
+        changes, found = [memory.changes for memory in memories], False
+        if self.past is not None and self.past.changes == changes:
+            rounds = (self.rounds - self.past.rounds)[runs]
+            if rounds[0] > 0 and rounds[0] % _ROUNDS == 0 and (rounds == rounds[0]).all():
+                found = all(starmap(np.array_equal, zip_longest(self._now(), self.past.now)))
+        if found or self.log.steps >= self.remembers:
+            self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
+            self.past = State(changes, self.rounds.copy(), self._now())
+        return found
+
+    def _now(self) -> list[Array]:
+        """Where threads are, and what they and what they wait for hold."""
+        barriers = [(each.pending, each.count, each.due, each.phase) for each in self.mbarriers.values()]
+        where = [self.pc, self.state, self.polled, self.depth, *self.stack, self.alone, self.apart]
+        counts = np.array([*barriers, *((count, 0, 0, 0) for count, _ in self.arrived.values())])
+        return [
+            counts,
+            *(each.copy() for each in where),
+            *(each.bits for each in (*self.registers.values(), self.carry)),
+        ]
 
     def _straight(self, at: int, group: ActiveThreads) -> None:
         """Run a group up to a branch, a wait, or a place where ways join."""
@@ -157,6 +205,8 @@ class Machine(Threads):
             for flights in (self.flights, self.loads):
                 if flights.registers:
                     self._in_flight(flights, chosen)
+            if self.repeated is not None:
+                self.repeated[at] = self.repeated.get(at, False) | chosen.mask
             meet = self.together(chosen.mask) if "sync" in self.program[at][0].parts else []
             for mask in meet:
                 self.order.meet_lanes(mask)
@@ -287,35 +337,25 @@ class Machine(Threads):
                     self.arrived[key] = count_ + len(here), known
                 self._release(int(owner), int(each))
 
+    def gathered(self, owner: int, number: int) -> tuple[Array, int, int]:
+        """Who waits at a barrier of a block, or of a cluster, how many have come to it, and how many it takes."""
+        blocks = self.cluster if number == OF_CLUSTER else 1
+        first = owner // blocks * blocks * self.per_block
+        of = slice(first, first + blocks * self.per_block)
+        waits = first + np.flatnonzero((self.state[of] == WAITS) & (self.barrier[of, 0] == number))
+        wanted = int(self.barrier[waits, 1].max(initial=0)) or int(np.count_nonzero(self.state[of] != ENDED))
+        return waits, len(waits) + self.arrived.get((owner, number), (0,))[0], wanted
+
     def _release(self, owner: int, number: int) -> None:
         """Let threads go on that wait at a barrier of a block, or of a cluster, if all that it takes are there."""
-        blocks = self.cluster if number == OF_CLUSTER else 1
-        first = owner // blocks * blocks
-        of = slice(first * self.per_block, (first + blocks) * self.per_block)
-        state, barrier = self.state[of], self.barrier[of]
-        waits = (state == WAITS) & (barrier[:, 0] == number)
-        count = int(np.count_nonzero(waits))
-        wanted = int(barrier[waits, 1].max(initial=0)) or np.count_nonzero(state != ENDED)
-        arrived, known = self.arrived.get((owner, number), (0, None))
-        if count and count + arrived >= wanted:
+        waits, there, wanted = self.gathered(owner, number)
+        if len(waits) and there >= wanted:
             here = np.zeros(self.threads, bool)
-            here[of] = waits
-            self.state[here] = RUNS
-            self.rounds[here] = self.rounds[here].max()
-            if known is not None:
-                self.order.learn(np.unique(np.flatnonzero(here) // WARP), known)
-            self.order.meet(here) if blocks == 1 else self.order.meet_blocks(here)
-            self.arrived.pop((owner, number), None)
+            here[waits] = True
+            self.state[waits] = RUNS
+            self.rounds[waits] = self.rounds[waits].max()
+            if (arrived := self.arrived.pop((owner, number), None)) is not None:
+                self.order.learn(np.unique(waits // WARP), arrived[1])
+            self.order.meet(here) if number != OF_CLUSTER else self.order.meet_blocks(here)
             if then := self.reductions.pop((owner, number), None):
                 then(here)
-
-    def _stuck(self) -> None:
-        waiting = np.flatnonzero((self.state == WAITS) | (self.state == POLLS))
-        first = waiting[0]
-        polls = self.state[first] == POLLS
-        self.at = int(self.pc[first]) - (not polls)
-        words = f"warps {spans(np.unique(self.number[waiting] // WARP).tolist())} wait for ever"
-        if polls:
-            of = self.mbarriers[int(self.polled[first])]
-            words += f": phase {of.phase} of the mbarrier lacks {of.pending} arrivals and {of.due} bytes"
-        self.fault("stuck", waiting, words)

@@ -317,8 +317,7 @@ class Threads:
         self, memory: Memory, index: Array, data: Array, origin: Array | None, threads: Array, how: Manner = PLAIN
     ) -> None:
         """Write bytes (accesses, size) for threads, and note what races with that; see ``Order.writes``."""
-        before, _ = memory.load(index, data.shape[1])
-        memory.store(index, data, origin)
+        before = memory.store(index, data, origin)
         self.writes(memory, index, before, threads, how, data)
 
     def writes(

@@ -17,6 +17,7 @@ from ...db.layout.algebra import Array
 from ...db.text import counted
 from . import parameters, product, sums, tensor_memory
 from .arguments import Argument
+from .deadlock import note_deadlock
 from .findings import Judge
 from .labels import ANY, Stored
 from .launch import Dimensions, Job, Launch, Log
@@ -108,6 +109,7 @@ def trace(
     clusters = _clusters(grid, function.cluster)
     order = np.argsort(clusters, kind="stable").tolist()  # the blocks of a cluster follow each other
     unknown: dict[str, str] = {}
+    names = {**symbols.named, **{name: place.address for name, place in places.items()}}
     # Without a product an array of integers may stand for anything of its width.
     typed = [argument for argument in arrays if steps or argument.floating]
     history = History(clusters, len(globe.data))
@@ -116,7 +118,8 @@ def trace(
         blocks = order[first : first + together]
         machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
-        machine.run(limit, partial(_say, progress, first, prod(grid)))
+        if machine.run(limit, partial(_say, progress, first, prod(grid))):
+            note_deadlock(machine, names, last=first + together >= prod(grid))
         machine.steps.clear()  # which refer to the machine, whose memory would else stay beside that of the next one
         if log.stopped:
             break

@@ -1,0 +1,78 @@
+"""Who waits for ever, and for what."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...db.isa.instructions import WARP
+from ...db.text import spans
+from .barriers import reached
+from .memory import GLOBAL
+from .moves import space_of
+from .ptx import MemoryOperand, Statement, bits_of
+from .schedule import ENDED, MEETS, OF_CLUSTER, RUNS, WAITS, Machine
+
+
+def note_deadlock(machine: Machine, names: Mapping[str, int], *, last: bool) -> None:
+    """Note where threads of a machine wait for ever; ``names`` are addresses in global memory by what lies there.
+
+    Unless these are the ``last`` blocks, those that poll may do so for what others write, which have not begun.
+    """
+    at = np.where(machine.state == WAITS, machine.pc - 1, machine.pc)
+    waits = (machine.state != ENDED) & (machine.state != RUNS)
+    found = {int(place): waits & (at == place) for place in np.unique(at[waits])}
+    found |= {place: mask for place, mask in (machine.repeated or {}).items() if _polls(machine.program[place][0])}
+    idle = (machine.state == RUNS) & ~np.logical_or.reduce([waits, *found.values()])
+    found |= {int(place): idle & (at == place) for place in np.unique(at[idle])}
+    if machine.repeated and not last:
+        blocks = machine.threads // machine.per_block
+        words = f"who is there waits for what none of the {blocks} blocks writes that run at once"
+        machine.log.stopped = f"{machine.program[min(machine.repeated)][0].place}: {words}"
+        return
+    for machine.at, mask in sorted(found.items()):
+        lacking = defaultdict[str, list[int]](list)
+        for warp in np.unique(np.flatnonzero(mask) // WARP).tolist():
+            threads = warp * WARP + np.flatnonzero(mask[warp * WARP :][:WARP])
+            lacking[_lacks(machine, int(threads[0]), names)] += threads.tolist()
+        for words, those in lacking.items():
+            warps = np.unique(machine.number[those] // WARP).tolist()
+            who = f"warps {spans(warps)} wait" if len(warps) > 1 else f"warp {warps[0]} waits"
+            machine.fault("stuck", np.array(those), f"{who} for ever: {words}", of=words)
+
+
+def _polls(instruction: Statement) -> bool:
+    """Whether an instruction reads what others may write, or asks whether a phase is complete."""
+    asks = instruction.parts[0] == "mbarrier" and instruction.parts[1].endswith("wait")
+    return asks or (instruction.parts[0] in ("ld", "atom") and not {"param", "const", "local"} & {*instruction.parts})
+
+
+def _lacks(machine: Machine, thread: int, names: Mapping[str, int]) -> str:
+    """What a thread waits for at the present instruction."""
+    instruction, function = machine.program[machine.at]
+    who = np.array([thread])
+    if machine.state[thread] == WAITS:
+        number = int(machine.barrier[thread, 0])
+        _, there, wanted = machine.gathered(int(machine.owner[thread]), number)
+        name = "the barrier of the cluster" if number == OF_CLUSTER else f"barrier {number}"
+        return f"{name} lacks {wanted - there} of {wanted} threads"
+    if machine.state[thread] == MEETS:
+        return "lanes of its warp do not come"
+    if not _polls(instruction):
+        return "in a loop that reads nothing which others write"
+    space = space_of(instruction, " ".join(instruction.parts))
+    place = next(each for each in instruction.operands if isinstance(each, MemoryOperand))
+    address = machine.addresses(place, function)(who)
+    if instruction.parts[0] == "mbarrier":
+        ((barrier, _),) = reached(machine, space, address, who)
+        return f"phase {barrier.phase} of the mbarrier lacks {barrier.pending} arrivals and {barrier.due} bytes"
+    ((memory, index, _),) = machine.access(space, address, size := bits_of(instruction.type) // 8, who)
+    value = int.from_bytes(memory.load(index, size)[0].tobytes(), "little")
+    start = int(index[0]) % memory.size
+    where = f"in {memory.name} memory at {start:#x}"
+    if memory is machine.spaces.globe:
+        name = max((name for name in names if names[name] <= GLOBAL + start), key=names.__getitem__)
+        where = f"at {name}" + f"+{GLOBAL + start - names[name]}" * (GLOBAL + start != names[name])
+    return f"{instruction.parts[0]} reads {value} {where} again and again, and nobody writes another value"

@@ -1,0 +1,173 @@
+"""Waits that never end are named when everything repeats itself, and none that ends is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ..modes import examples
+from .conftest import run
+
+HEAD = """
+.visible .entry wait(.param .u64 flag) {
+.reg .b64 %flag, %clock; .reg .b32 %t, %b, %v, %n, %s; .reg .pred %p, %q;
+.shared .align 8 .b64 full; .shared .b32 word;
+ld.param.u64 %flag, [flag]; mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x; mov.u32 %n, 1;
+setp.ne.u32 %q, %t, 0; @!%q mbarrier.init.shared.b64 [full], 2; @!%q st.shared.u32 [word], 0; bar.sync 0;
+"""
+POLLS = "{0}: ld.volatile.global.u32 %v, [%flag{1}]; setp.eq.u32 %p, %v, 0; @%p bra {0};"
+
+
+def traced(text, limit=20_000, **how):
+    return run(HEAD + text + "\nret; }", ["flag=u32[4]=0"], limit=limit, **how)
+
+
+def deadlocks(text, **how):
+    """What is said of deadlocks, of which each is found early."""
+    found = traced(text, **how)
+    assert found.checked, found
+    return [each.words for each in found.findings if each.kind == "stuck"]
+
+
+NEVER_END = {
+    "a flag that nobody sets": (POLLS.format("A", ""), "ld reads 0 at flag again and again"),
+    "one behind the first": (POLLS.format("A", "+8"), "ld reads 0 at flag+8 again and again"),
+    "a lock that is taken twice": (
+        """@%q bra OVER; atom.global.exch.b32 %v, [%flag], 1;
+        A: atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p, %v, 0; @%p bra A; OVER:""",
+        "atom reads 1 at flag again and again",
+    ),
+    "a lock that is exchanged": (
+        "A: atom.global.exch.b32 %v, [%flag], 1; setp.ne.u32 %p, %v, 9; @%p bra A;",
+        "atom reads 1 at flag again and again",
+    ),
+    "a back-off that has an end": (
+        f"A: nanosleep.u32 %n; shl.b32 %n, %n, 1; min.u32 %n, %n, 64; {POLLS.format('B', '')[3:].replace('B;', 'A;')}",
+        "ld reads 0 at flag again and again",
+    ),
+    "a phase that lacks an arrival": (
+        """@!%q mbarrier.arrive.shared.b64 _, [full];
+        A: mbarrier.test_wait.parity.shared.b64 %p, [full], 0; @!%p bra A;""",
+        "phase 0 of the mbarrier lacks 1 arrivals and 0 bytes",
+    ),
+    "a word of shared memory": (
+        "A: ld.volatile.shared.u32 %v, [word]; setp.eq.u32 %p, %v, 0; @%p bra A;",
+        "ld reads 0 in shared memory at 0x",
+    ),
+    "nothing at all": ("A: bra A;", "a loop that reads nothing"),
+    "barriers in a loop": ("A: bar.sync 0; st.shared.u32 [word], 7; bra A;", "a loop that reads nothing"),
+    "lanes of the same warp": (
+        f"""setp.ge.u32 %p, %t, 32; @%p ret; @%q bra OVER;
+        {POLLS.format("A", "")}
+        OVER: bar.warp.sync -1; st.volatile.global.u32 [%flag], 1;""",
+        "ld reads 0 at flag again and again",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NEVER_END)
+@pytest.mark.parametrize("block", [32, 96])
+def test_what_repeats_itself_is_a_deadlock(what, block):
+    text, words = NEVER_END[what]
+    found = deadlocks(text, block=block)
+    assert any(words in each for each in found), found
+
+
+def test_each_place_says_who_waits_there():
+    """Two warps wait for each other, a third one for both, and a fourth has ended."""
+    text = f"""shr.u32 %s, %t, 5; setp.eq.u32 %p, %s, 3; @%p ret; setp.eq.u32 %p, %s, 2; @%p bar.sync 1, 96; @%p ret;
+    setp.eq.u32 %p, %s, 1; @%p bra SECOND;\n{POLLS.format("A", "")} st.volatile.global.u32 [%flag+4], 1; bra OVER;
+    SECOND: \n{POLLS.format("B", "+4")} st.volatile.global.u32 [%flag], 1; OVER: bar.sync 1, 96;"""
+    one, other, third = sorted(deadlocks(text, block=128), key=lambda words: words.partition("warp ")[2])
+    assert "warp 0 waits for ever: ld reads 0 at flag again and again, and nobody writes another value (line 9" in one
+    assert "warp 1 waits for ever: ld reads 0 at flag+4 again and again" in other
+    assert "warp 2 waits for ever: barrier 1 lacks 64 of 96 threads (line 7" in third
+
+
+#: What a thread or block does for so many rounds before it writes.
+BUSY = "mov.u32 %s, 0; C: add.u32 %s, %s, 1; setp.lt.u32 %p, %s, {}; @%p bra C; st.volatile.global.u32 [%flag], 1;"
+
+
+@pytest.mark.parametrize("rounds", [1, 15, 16, 17, 200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", [{"block": 64}, {"block": 32, "grid": 3}], ids=["warps", "blocks"])
+def test_who_waits_for_another_that_comes_late_is_none(how, rounds):
+    which = "%t" if how["block"] == 64 else "%b"
+    text = f"setp.ge.u32 %p, {which}, 32; @%p bra A;" if which == "%t" else "setp.ne.u32 %p, %b, 0; @%p bra A;"
+    found = traced(f"{text} {BUSY.format(rounds)} bra OVER; {POLLS.format('A', '')} OVER:", **how)
+    assert found.checked, found
+    assert not [each for each in found.findings if each.kind != "race"], found
+
+
+ENDS = {
+    "rounds are counted": f"A: add.u32 %n, %n, 1; setp.gt.u32 %p, %n, 300; @%p bra OVER; {POLLS.format('B', '')[3:]}",
+    "rounds are counted in memory": """A: ld.shared.u32 %n, [word]; add.u32 %n, %n, 1; bar.warp.sync -1;
+    st.shared.u32 [word], %n; bar.warp.sync -1; setp.lt.u32 %p, %n, 300; mov.u32 %n, 0; @%p bra A;""",
+} | {
+    clock: f"""mov.u64 %clock, {clock}; add.u64 %flag, %clock, 200000; A: mov.u64 %clock, {clock};
+    setp.lt.u64 %p, %clock, %flag; mov.u64 %clock, 0; @%p bra A;"""
+    for clock in ("%clock64", "%globaltimer")
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_a_wait_that_gives_up_is_none(what):
+    found = traced(ENDS[what].replace("bra B;", "bra A;") + "OVER:")
+    assert found.ok, found
+
+
+def test_who_waits_for_what_changes_is_not_said_to_wait_for_ever():
+    """One sets and clears a word, and another one may see it or not."""
+    text = """setp.lt.u32 %p, %t, 32; @%p bra A; B: atom.shared.exch.b32 %v, [word], 1;
+    atom.shared.exch.b32 %v, [word], 0; bra B;
+    A: ld.relaxed.cta.shared.u32 %v, [word]; setp.eq.u32 %p, %v, 7; @%p ret; bra A;"""
+    found = traced(text, block=64, limit=1500)
+    assert "still running after 1500 instructions" in found.notes[0], found
+    assert not found.findings
+
+
+def test_who_may_wait_for_a_block_that_has_not_begun_is_not_said_to_wait_for_ever():
+    """Blocks of 1024 threads, of which 32 run at once; the first waits for the last."""
+    text = f"setp.eq.u32 %p, %b, 39; @%p st.volatile.global.u32 [%flag], 1; setp.ne.u32 %p, %b, 0; @%p ret; {POLLS}"
+    found = traced(text.format("A", ""), block=1024, grid=40)
+    assert not found.checked
+    assert "waits for what none of the 32 blocks writes that run at once" in found.notes[0], found
+    assert not found.findings, found
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["wait", "add", "work"]), st.integers(0, 2), st.integers(1, 3)), max_size=5)
+
+
+def ends(programs):
+    """Whether all programs end; what they add is never taken back, so that their order does not matter."""
+    at, flags, moved = [0] * len(programs), [0, 0, 0], True
+    while moved:
+        moved = False
+        for which, steps in enumerate(programs):
+            while at[which] < len(steps):
+                kind, flag, number = steps[at[which]]
+                if kind == "wait" and flags[flag] < number:
+                    break
+                flags[flag] += number * (kind == "add")
+                at[which], moved = at[which] + 1, True
+    return all(place == len(steps) for place, steps in zip(at, programs, strict=True))
+
+
+@pytest.mark.slow
+@examples(160)
+@given(st.lists(STEPS, min_size=1, max_size=4), st.sampled_from([1, 32]), st.booleans())
+def test_threads_wait_for_ever_where_no_order_ends_them(programs, apart, volatile):
+    """Threads, or warps, each with a program of its own that waits for sums, adds to them, and works."""
+    load = "ld.volatile" if volatile else "ld.relaxed.gpu"
+    text = ""
+    for which, steps in enumerate(programs):
+        text += f"setp.ne.u32 %p, %t, {which * apart}; @%p bra T{which};\n"
+        for number, (kind, flag, count) in enumerate(steps):
+            label, place = f"L{which}_{number}", f"[%flag+{4 * flag}]"
+            text += {
+                "wait": f"{label}: {load}.global.u32 %v, {place}; setp.lt.u32 %p, %v, {count}; @%p bra {label};\n",
+                "add": f"red.global.add.u32 {place}, {count};\n",
+                "work": f"mov.u32 %s, 0; {label}: add.u32 %s, %s, 1; setp.lt.u32 %p, %s, {9 * count}; @%p bra {label};",
+            }[kind]
+        text += f"ret; T{which}: "
+    found = traced(text, block=max(len(programs) * apart, 1))
+    assert found.checked, found
+    assert {each.kind for each in found.findings} == (set() if ends(programs) else {"stuck"}), found
