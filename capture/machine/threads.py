@@ -36,10 +36,14 @@ from .ptx import (
     Vector,
     bits_of,
 )
-from .values import UNSET, Register
+from .values import NONE, UNSET, Register
 
-#: Static shared memory begins here: address 0 is none, and sm_90 keeps the first kilobyte.
+#: Static shared memory begins here: address 0 is none, and sm_90 reserves the first kilobyte.
 _FIRST_SHARED = 1024
+
+#: Where the system has reserved shared memory (10.29), of which cooperative groups use what offset 1 leads to.
+_OFFSETS = {"begin": 0, "0": 0, "1": 64, "end": _FIRST_SHARED, "cap": _FIRST_SHARED}
+_RESERVED = {Name(f"%reserved_smem_offset_{name}"): offset for name, offset in _OFFSETS.items()}
 
 #: Bytes of which a block is given shared memory.
 _SHARED_UNIT = 128
@@ -104,7 +108,9 @@ class Threads:
         found |= {"%laneid": lane, "%warpid": self.number // WARP, "%nwarpid": self.per_block // WARP}
         found |= {"%lanemask_eq": 1 << lane, "%lanemask_lt": (1 << lane) - 1, "%lanemask_le": (2 << lane) - 1}
         found |= {"%lanemask_gt": -(2 << lane), "%lanemask_ge": -(1 << lane), "%nsmid": 1}
-        found["%dynamic_smem_size"] = launch.shared
+        found |= {"%dynamic_smem_size": launch.shared} | {
+            register.name: offset for register, offset in _RESERVED.items()
+        }
         found |= {"%cluster_ctarank": rank, "%cluster_nctarank": self.cluster, "%is_explicit_cluster": self.cluster > 1}
         found |= dict.fromkeys(("%smid", "%gridid", "%clock", "%clock64", "%clock_hi", "%globaltimer"), 0)
         found |= dict.fromkeys([f"{name}.w" for name in VECTORS] + [f"%envreg{number}" for number in range(32)], 0)
@@ -140,8 +146,11 @@ class Threads:
         dynamic = -(-ends["shared"] // 1024) * 1024 if late else ends["shared"]
         self.symbols |= dict.fromkeys(late, dynamic)
         shared = Memory("shared", SHARED, dynamic + self.launch.shared, self.threads // self.per_block, _FIRST_SHARED)
-        own = shared.size - _FIRST_SHARED
-        self.special["%total_smem_size"] = -(-own // _SHARED_UNIT) * _SHARED_UNIT
+        if any(_RESERVED.keys() & {*each.operands} for function in functions for each in function.body):
+            shared.low = 0
+            shared.origin.reshape(-1, shared.size)[:, :_FIRST_SHARED] = NONE
+        own = -(-(shared.size - _FIRST_SHARED) // _SHARED_UNIT) * _SHARED_UNIT
+        self.special |= {"%total_smem_size": own, "%aggr_smem_size": own + _FIRST_SHARED}
         local = Memory("local", LOCAL, ends["local"], self.threads)
         given, start = np.frombuffer(self.launch.parameters, np.uint8), 0
         for variable in functions[0].parameters:

@@ -162,6 +162,19 @@ def test_a_mistake_with_attention_is_named(nvcc, old, new, kind):
     assert kind in {each.kind for each in found.findings}, found
 
 
+@pytest.mark.slow
+def test_a_tile_of_several_warps_is_right(nvcc):
+    values = np.random.default_rng(0).integers(0, 1000, 128, "i4")
+    text = nvcc("tiles", "sm_90a")
+    found = run(text, {"A": values, "C": "s32[128]"}, block=128)
+    assert found.ok, found
+    tiles = values.reshape(-1, 64)
+    expected = (tiles == values[40]).any(axis=1)[:, None] + 2 * tiles[:, 40:41]
+    assert (found.outputs["C"].reshape(-1, 64) == expected).all()
+    early = run(text.replace("ld.acquire.cta", "ld.relaxed.cta"), {"A": values, "C": "s32[128]"}, block=128)
+    assert "race" in {each.kind for each in early.findings}
+
+
 STREAM = ["A=f16[32,96]", "B=f16[8,96]", "C=f32[32,8]", "parts=f32[4,4,32]=0", "ready=u32[4]=0"]
 STREAM += ["N=8", "K=96", "tiles=2"]
 

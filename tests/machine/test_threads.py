@@ -110,11 +110,32 @@ red.global.{name}.noftz.v4.f16 [%out], {{%h0, %h1, %h2, %h3}}; ret; }}"""
     assert found.outputs["out"].view("u2").tolist() == np.array(right, "f2").view("u2").tolist()
 
 
-def test_shared_memory_is_given_in_units():
-    text = """
-.visible .entry size(.param .u64 out) { .reg .b64 %out; .reg .b32 %n; .shared .align 16 .b8 tile[200];
-ld.param.u64 %out, [out]; mov.u32 %n, %total_smem_size; st.global.u32 [%out], %n; st.shared.u32 [tile], %n; ret; }"""
-    assert run(text, ["out=u32[1]=0"], block=1).outputs["out"].tolist() == [256]
+SIZES = """
+.visible .entry size(.param .u64 out) { .reg .b64 %out; .reg .b32 %n, %at; .shared .align 16 .b8 tile[200];
+ld.param.u64 %out, [out]; mov.u32 %n, NAME; st.global.u32 [%out], %n; st.shared.u32 [tile], %n;
+mov.u32 %at, AT; ld.shared.u32 %n, [%at]; st.global.u32 [%out+4], %n; ret; }"""
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("%total_smem_size", 256 + 512),
+        ("%dynamic_smem_size", 512),
+        ("%aggr_smem_size", 256 + 512 + 1024),
+        ("%reserved_smem_offset_begin", 0),
+        ("%reserved_smem_offset_end", 1024),
+        ("%reserved_smem_offset_cap", 1024),
+    ],
+)
+def test_shared_memory_is_given_in_units_behind_what_is_reserved(name, size):
+    text = SIZES.replace("NAME", name).replace("AT", "tile")
+    assert run(text, ["out=u32[2]=0"], block=1, shared=512).outputs["out"].tolist() == [size, size]
+
+
+@pytest.mark.parametrize("name", ["%reserved_smem_offset_1", "%tid.x"])
+def test_reserved_shared_memory_is_for_those_that_ask_where_it_lies(name):
+    found = run(SIZES.replace("NAME", name).replace("AT", "64"), ["out=u32[2]=0"], block=1)
+    assert [each.kind for each in found.findings] == ([] if "reserved" in name else ["bounds"]), found
 
 
 BRANCHES = """
