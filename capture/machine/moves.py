@@ -107,15 +107,14 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
-        if "release" in instruction.parts:
-            machine.order.fence(group.warps, strong, acquires=False)
         parts = [each.bits if each.width == 8 * width else each.bits.astype(f"u{width}") for each in values]
         data = np.ascontiguousarray(np.stack(parts, axis=1)).view("u1").reshape(machine.threads, -1)
         held = joined(values, width)
         for memory, index, who in machine.access(space, addresses(threads), data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, how)
             if strong:
-                machine.order.synchronize(memory.name, index, who, strong, stores=True)
+                releases = "release" in instruction.parts
+                machine.order.synchronize(memory.name, index, who, strong, stores=True, releases=releases)
 
     return step
 
@@ -165,14 +164,14 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     def step(group: ActiveThreads) -> None:
         threads = group.threads
         address = addresses(threads)
-        if releases:
-            machine.order.fence(group.warps, strong, acquires=False)
         if operation == "cas":
             machine.expect_set(sources[0][0], threads, "what cas compares with")
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address + number * width, width, threads):
-                machine.order.synchronize(memory.name, index, who, strong, reads=returns, acquires=acquires)
+                machine.order.synchronize(
+                    memory.name, index, who, strong, reads=returns, acquires=acquires, releases=releases
+                )
                 machine.reads(memory, index, width, who, how)
                 before, _ = memory.load(index, width)
                 for turn in turns(index):

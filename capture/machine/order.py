@@ -105,6 +105,7 @@ class Order:
         self.seen = np.zeros((launched.size, 2, WARP), np.int32)
         self.settled = np.zeros(warps, np.int64)
         self.news = np.zeros(warps, bool)
+        self.released: dict[tuple[object, ...], Array] = {}
         self.committed: defaultdict[tuple[int, int], list[int]] = defaultdict(lambda: [0])
         self.shared = Accesses(size, self.per_block)
 
@@ -342,10 +343,12 @@ class Order:
         acquires: bool = False,
         writes: bool = True,
         stores: bool = False,
+        releases: bool = False,
     ) -> None:
         """Threads access places strongly in a scope: they are told what was told there, and tell others.
 
-        Who reads what an atomic writes is also told what was told before; what ``stores`` puts an end to that.
+        Who ``releases`` tells all that it knows, also by what it writes there later. Who reads what an atomic writes is
+        also told what was told before; what ``stores`` puts an end to that.
         """
         if reads:
             self.meet_lanes(np.isin(np.arange(self.launched.size), threads), all_lanes=True)
@@ -359,7 +362,11 @@ class Order:
                     self.learn(np.array([warp]), self._told(warp, told[key]), WEAK if acquires else within)
                 if stores:
                     told.pop(key, None)
-                if writes and self.notices[_TELLS, within - BLOCK, :, warp].any():
+                if releases:
+                    self.released[*key, warp] = self._notice(warp, within, releases=True)
+                if writes and (released := self.released.get((*key, warp))) is not None:
+                    told[key] = latest(told.get(key), released)
+                if writes and not releases and self.notices[_TELLS, within - BLOCK, :, warp].any():
                     told[key] = latest(told.get(key), self._notice(warp, within))
 
     def _told(self, warp: int, notice: Array) -> Array:
@@ -368,18 +375,18 @@ class Order:
         notice[:, : own.shape[1]] = np.maximum(notice[:, : own.shape[1]], own)
         return notice
 
-    def _notice(self, warp: int, scope: int) -> Array:
-        """What a warp tells warps of a scope."""
-        if scope == BLOCK:
-            return np.asarray(self.notices[_TELLS, scope - BLOCK, :, warp].copy())
-        block, tellers = int(self.block[warp]), self.history.tellers
-        if not tellers[block]:
+    def _notice(self, warp: int, scope: int, *, releases: bool = False) -> Array:
+        """What a warp tells warps of a scope: what is behind its fences, or all that it knows where it releases."""
+        block, tellers, abroad = int(self.block[warp]), self.history.tellers, scope > BLOCK
+        if abroad and not tellers[block]:
             tellers[block] = tellers.max() + 1
             more = [(0, 0), (0, 0), (0, self.per_block)]
             self.known, self.notices = np.pad(self.known, more), np.pad(self.notices, [(0, 0), (0, 0), *more])
-        notice, own = self.notices[_TELLS, scope - BLOCK, :, warp].copy(), self._abroad(block)
-        notice[:, own] = np.maximum(notice[:, own], notice[:, : self.per_block])
-        notice[:, : self.near] = 0
+        notice: Array = (self.known if releases else self.notices[_TELLS, scope - BLOCK])[:, warp].copy()
+        if abroad:
+            own = self._abroad(block)
+            notice[:, own] = np.maximum(notice[:, own], notice[:, : self.per_block])
+            notice[:, : self.near] = 0
         return notice
 
     def _abroad(self, block: int) -> slice:

@@ -111,12 +111,11 @@ def test_what_wgmma_reads_is_still_read_after_threads_have_read_it():
 
 
 THREADS = 0, 1, 32, 33, 64, 96
-FLAG = np.array([8])
 #: Accesses, and for whom each is strong.
 STRONG = {"reads": WEAK, "writes": WEAK, "adds": GRID, "adds here": BLOCK, "polls": GRID, "polls here": BLOCK}
 READS = "reads", "polls", "polls here"
 STEPS = st.tuples(
-    st.sampled_from([*STRONG, "meet", "lanes", "fence", "tells", "hears", "acquires"]),
+    st.sampled_from([*STRONG, "meet", "lanes", "fence", "tells", "releases", "hears", "acquires"]),
     st.sampled_from(THREADS),
     st.integers(0, 1),
 )
@@ -132,7 +131,7 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
     """
     history = History(np.arange(2), 2)
     order = Order(history, np.arange(128) // 64, np.arange(128) % 32 < 2, 0)
-    lanes, told = {thread: set() for thread in THREADS}, {}
+    lanes, told, released = {thread: set() for thread in THREADS}, {0: set(), 1: set()}, {}
     fenced, pending = ({thread: set() for thread in THREADS} for _ in range(2))
     done, last = [], {}  # each event has a thread, a byte, and a kind
     for kind, thread, byte in steps:
@@ -152,7 +151,7 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
                 table.update({each: set(behind) for each in same})
             for each in same:
                 lanes[each] = set(union)
-        elif kind in ("fence", "tells", "hears", "acquires"):
+        elif kind in ("fence", "tells", "releases", "hears", "acquires"):
             of_warp = [each for each in THREADS if each // 32 == warp]
             if kind == "fence":  # for all of a warp, as what is behind it
                 order.fence(np.array([warp]), GRID)
@@ -160,14 +159,18 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
                     lanes[each] |= pending[each]
                 for each in of_warp:
                     fenced[each] = set().union(*(lanes[other] for other in of_warp))
-            elif kind == "tells":
-                order.synchronize("global", FLAG, who, GRID, reads=False, acquires=False, writes=True)
-                told = {*told} | fenced[thread]
+            elif kind in ("tells", "releases"):
+                if kind == "releases":  # for all of a warp, as what it writes there later
+                    released[warp, byte] = set().union(*(lanes[other] for other in of_warp))
+                order.synchronize("global", np.array([8 + 4 * byte]), who, GRID, releases=kind == "releases")
+                told[byte] |= fenced[thread] | released.get((warp, byte), set())
             else:
-                order.synchronize("global", FLAG, who, GRID, reads=True, acquires=kind == "acquires", writes=False)
+                order.synchronize(
+                    "global", np.array([8 + 4 * byte]), who, GRID, reads=True, acquires=kind == "acquires", writes=False
+                )
                 for each in of_warp:
                     lanes[each] |= set().union(*(lanes[other] for other in of_warp))
-                    (lanes if kind == "acquires" else pending)[each] |= {*told}
+                    (lanes if kind == "acquires" else pending)[each] |= told[byte]
         else:
             writes, strong = kind not in READS, STRONG[kind]
             races = [

@@ -106,10 +106,11 @@ WRITES = "setp.lt.u32 %p, %t, 32; @!%p bra WAIT;\nst.shared.u32 [%s], %t; bar.wa
 READS = "bra OVER;\nWAIT: {}; setp.ne.u32 %p, %d, 1; @%p bra WAIT;\n"
 READS += "xor.b32 %o, %s, 128; ld.shared.u32 %v, [%o];\nOVER:"
 POLLS = "ld.volatile.shared.u32 %d, [flag]"
+ACQUIRES = "ld.acquire.cta.shared.u32 %d, [flag]"
 FENCED_POLLS = POLLS + "; membar.cta"
 NOTICES = {
-    ("", "st.release.cta.shared.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): True,
-    ("", "st.relaxed.cta.shared.u32 [flag], 1;", "ld.acquire.cta.shared.u32 %d, [flag]"): False,
+    ("", "st.release.cta.shared.u32 [flag], 1;", ACQUIRES): True,
+    ("", "st.relaxed.cta.shared.u32 [flag], 1;", ACQUIRES): False,
     ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", FENCED_POLLS): True,
     ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS): False,
     ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", POLLS + "; fence.release.cta"): False,
@@ -130,6 +131,11 @@ NOTICES = {
     ("membar.cta;", "st.shared.u32 [flag], 1;", FENCED_POLLS): False,
     ("membar.cta;", "st.volatile.shared.u32 [flag], 1;", "mov.u32 %d, 1"): False,
     ("membar.cta;", "st.shared.u32 [%s], 77; @%p st.volatile.shared.u32 [flag], 1;", FENCED_POLLS): False,
+    ("st.release.cta.shared.u32 [tile+508], 1;", "st.relaxed.cta.shared.u32 [flag], 1;", ACQUIRES): False,
+    ("red.release.cta.shared.add.u32 [tile+508], 1;", "st.relaxed.cta.shared.u32 [flag], 1;", ACQUIRES): False,
+    ("st.release.cta.shared.u32 [flag], 0;", "st.relaxed.cta.shared.u32 [flag], 1;", ACQUIRES): True,
+    ("red.release.cta.shared.add.u32 [flag], 0;", "st.relaxed.cta.shared.u32 [flag], 1;", ACQUIRES): True,
+    ("st.release.cta.shared.u32 [flag], 0;", "atom.shared.exch.b32 %d, [flag], 1;", ACQUIRES): True,
     ("membar.cta;", "st.volatile.global.u32 [%out+256], 1;", "ld.acquire.cta.global.u32 %d, [%out+256]"): True,
 }
 
