@@ -67,7 +67,7 @@ def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
 
     def step(group: ActiveThreads) -> None:
         for mask in machine.together(group.mask):
-            named = members.bits[mask.argmax()] >> (machine.number % WARP).astype("u4") & 1
+            named = members.bits[mask.argmax()] >> machine.lane & 1
             absent = named.astype(bool) & ~mask & ((machine.state != ENDED) | machine.apart)
             lacks = np.repeat(absent.reshape(-1, WARP).any(axis=1), WARP) & mask
             machine.order.meet_lanes(lacks, all_lanes=True)

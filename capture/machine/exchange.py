@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -11,18 +11,18 @@ from ...db.layout.algebra import Array
 from .launch import Maker, Step
 from .ptx import Both, Function, Statement
 from .schedule import Machine
-from .values import ActiveThreads
+from .values import UNSET, ActiveThreads
 
 
 def _shuffle(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """shfl.sync (9.7.10.6)."""
+    """shfl.sync (9.7.10.6). What a lane that is not named, or does not execute it, gives is what nobody wrote."""
     kind = next(part for part in instruction.parts if part in ("up", "down", "bfly", "idx"))
     target, source, *rest = instruction.operands
     first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
     result, value = (machine.register(operand, "b32", function) for operand in (first, source))
     valid = machine.register(second, "pred", function) if second else None
     by, clamp = (machine.register(operand, "b32", function) for operand in rest[:2])
-    lane = np.arange(machine.threads) % WARP
+    lane = machine.lane.astype("i8")
 
     def step(group: ActiveThreads) -> None:
         amount, limit = (by.bits & 31).astype("i8"), (clamp.bits & 31).astype("i8")
@@ -32,10 +32,9 @@ def _shuffle(machine: Machine, instruction: Statement, function: Function) -> St
         at = {"up": lane - amount, "down": lane + amount, "bfly": lane ^ amount}.get(kind, low | amount & ~segment)
         good = at >= high if kind == "up" else at <= high
         at = np.where(good, at, lane) + np.arange(machine.threads) - lane
-        absent = np.flatnonzero(group.mask & ~group.mask[at])
-        if len(absent):
-            machine.fault("divergence", absent, f"{instruction.opcode} reads from lanes that do not execute it")
-        result.put(value.bits[at], None if value.origin is None else value.origin[at], group)
+        origin = value.origins[at]
+        origin[(_members(machine, group) >> machine.lane[at] & 1) == 0] = UNSET
+        result.put(value.bits[at], origin if origin.any() else None, group)
         if valid:
             valid.put(good, None, group)
 
@@ -48,13 +47,11 @@ def _ballot(mask: Array) -> Array:
     return np.repeat(words, WARP)
 
 
-def _members(machine: Machine, instruction: Statement, function: Function) -> Callable[[ActiveThreads], Array]:
+def _members(machine: Machine, group: ActiveThreads) -> Array:
     """The lanes that each thread names and that execute an instruction with it, itself among them."""
-    if "sync" not in instruction.parts:  # as before sm_70
-        return lambda group: _ballot(group.mask)
-    named = machine.register(instruction.operands[-1], "b32", function)
-    own = np.uint32(1) << (machine.number % WARP).astype("u4")
-    return lambda group: _ballot(group.mask) & (named.bits | own)
+    members = machine.members()
+    here = _ballot(group.mask)
+    return here if members is None else here & (members | np.uint32(1) << machine.lane)
 
 
 def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -63,11 +60,11 @@ def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
     target, source = instruction.operands[:2]
     result = machine.register(target, "b32" if kind == "ballot" else "pred", function)
     value, negated = machine.predicate(source, function)
-    members = _members(machine, instruction, function)
 
     def step(group: ActiveThreads) -> None:
         true = _ballot(value.bits ^ negated)
-        yes, no = members(group) & true, members(group) & ~true
+        members = _members(machine, group)
+        yes, no = members & true, members & ~true
         found = {"ballot": yes, "any": yes != 0, "all": no == 0, "uni": (yes == 0) | (no == 0)}[kind]
         result.put(found, None, group)
 
@@ -85,14 +82,15 @@ def _match(machine: Machine, instruction: Statement, function: Function) -> Step
     first, second = (target.first, target.second) if isinstance(target, Both) else (target, None)
     result, value = machine.register(first, "b32", function), machine.register(source, instruction.type, function)
     agreed = machine.register(second, "pred", function) if second else None
-    every, members = "all" in instruction.parts, _members(machine, instruction, function)
+    every = "all" in instruction.parts
 
     def step(group: ActiveThreads) -> None:
         lanes = value.bits.reshape(-1, WARP)
         alike = lanes[:, :, None] == lanes[:, None, :]
-        words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel() & members(group)
+        members = _members(machine, group)
+        words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel() & members
         if every:
-            whole_ = words == members(group)
+            whole_ = words == members
             words = np.where(whole_, words, 0).astype("u4")
             if agreed:
                 agreed.put(whole_, None, group)
@@ -116,13 +114,14 @@ def _reduce(machine: Machine, instruction: Statement, function: Function) -> Ste
         "xor": np.bitwise_xor,
     }
     operation = next(part for part in instruction.parts if part in reducer)
-    members = _members(machine, instruction, function)
 
     def step(group: ActiveThreads) -> None:
         numbers = np.abs(value.numbers(type_)) if "abs" in words else value.numbers(type_)
         found = np.zeros(machine.threads, numbers.dtype)
         ids, made = value.ids, np.zeros(machine.threads, np.int32)
-        for warp, named in dict.fromkeys(zip(group.threads // WARP, members(group)[group.threads], strict=True)):
+        for warp, named in dict.fromkeys(
+            zip(group.threads // WARP, _members(machine, group)[group.threads], strict=True)
+        ):
             at = np.flatnonzero(named >> np.arange(WARP, dtype="u4") & 1) + warp * WARP
             found[at] = reducer[operation].reduce(numbers[at])
             kind = "add" if operation == "add" else "mix"
@@ -138,12 +137,11 @@ def _elect(machine: Machine, instruction: Statement, function: Function) -> Step
     target = instruction.operands[0]
     assert isinstance(target, Both)
     lane, chosen = machine.register(target.first, "b32", function), machine.register(target.second, "pred", function)
-    members = _members(machine, instruction, function)
 
     def step(group: ActiveThreads) -> None:
-        first = (members(group)[:, None] >> np.arange(WARP, dtype="u4") & 1).argmax(axis=1)
+        first = (_members(machine, group)[:, None] >> np.arange(WARP, dtype="u4") & 1).argmax(axis=1)
         lane.put(first.astype("u4"), None, group)
-        chosen.put(np.arange(machine.threads) % WARP == first, None, group)
+        chosen.put(machine.lane == first, None, group)
 
     return step
 

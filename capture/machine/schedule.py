@@ -20,7 +20,7 @@ from ...db.text import counted, spans
 from .flights import Flights
 from .launch import MEANINGLESS, Job, Step, Unknown
 from .order import Mbarrier, latest
-from .ptx import Number, Statement
+from .ptx import Statement
 from .threads import Threads
 from .values import ActiveThreads, Register
 
@@ -215,17 +215,21 @@ class Machine(Threads):
                 self.order.meet_lanes(mask)
         return True
 
+    def members(self) -> Array | None:
+        """The mask of lanes that each thread gives the present instruction; None where that takes none."""
+        instruction, function = self.program[self.at]
+        if "sync" not in instruction.parts or not instruction.opcode.startswith(_MEMBERS):
+            return None
+        return self.register(instruction.operands[-1], "b32", function).bits
+
     def together(self, mask: Array) -> list[Array]:
         """Threads that execute the present instruction, apart where they give it different masks of lanes."""
-        instruction, function = self.program[self.at]
-        if not instruction.opcode.startswith(_MEMBERS) or isinstance(instruction.operands[-1], Number):
-            return [mask]
-        named = self.register(instruction.operands[-1], "b32", function).bits
-        return [mask & (named == each) for each in np.unique(named[mask])]
+        members = self.members()
+        return [mask] if members is None else [mask & (members == each) for each in np.unique(members[mask])]
 
     def _parted(self, group: ActiveThreads) -> bool:
         """Whether lanes must wait for others of their warp before an instruction with ``.sync``, and do so now."""
-        instruction, function = self.program[self.at]
+        instruction, _ = self.program[self.at]
         barrier = instruction.parts[0] in _BARRIERS and "warp" not in instruction.parts
         if ("sync" not in instruction.parts and not barrier) or (barrier and not aligned(instruction)):
             return False
@@ -233,10 +237,9 @@ class Machine(Threads):
             self.alone[group.mask] = False
             return False
         needed = self.state != ENDED
-        if instruction.opcode.startswith(_MEMBERS):
-            members = np.where(group.mask, self.register(instruction.operands[-1], "b32", function).bits, 0)
-            named = np.bitwise_or.reduce(members.reshape(-1, WARP), axis=1).repeat(WARP)
-            needed &= (named >> (self.number % WARP).astype("u4") & 1).astype(bool)
+        if (members := self.members()) is not None:
+            named = np.bitwise_or.reduce(np.where(group.mask, members, 0).reshape(-1, WARP), axis=1).repeat(WARP)
+            needed &= (named >> self.lane & 1).astype(bool)
         here = group.mask | (self.state == MEETS) & (self.pc == self.at)
         mask = group.mask.reshape(-1, WARP)
         parted = np.asarray((needed & ~group.mask).reshape(-1, WARP).any(axis=1) & mask.any(axis=1))

@@ -65,6 +65,7 @@ class Threads:
         self.threads = self.per_block * len(blocks)
         self.warps = self.threads // WARP
         self.number = np.arange(self.threads) % self.per_block
+        self.lane = (self.number % WARP).astype("u4")
         self.owner = np.arange(self.threads) // self.per_block  # which of the blocks here
         self.block = np.asarray(blocks)[self.owner]
         self.launched = self.number < extent

@@ -46,6 +46,9 @@ def left(line, given=GIVEN, **how):
         ("cvt.rn.f32.s32 %f, %never; mul.f32 %f, %f, 0f00000000; st.global.f32 [%to], %f;", 64, 0),
         ("@%p st.shared.u32 [%s], %a; ld.shared.u32 %a, [%s]; st.global.u32 [%to], %a;", 59, 5),
         ("shfl.sync.idx.b32 %never, %never, 3, 31, -1; @%p st.global.u32 [%to], %never;", 5, 0),
+        (f"@%p shfl.sync.idx.b32 %a, %a, 7, 31, 31; {KEEP}", 5, 0),  # a lane that does not execute it
+        (f"and.b32 %s, %t, 16; shl.b32 %s, 0xffff, %s; shfl.sync.idx.b32 %a, %a, 7, 31, %s; {KEEP}", 32, 16),
+        (f"shfl.sync.down.b32 %s, %t, 1, 31, -1; @%p shfl.sync.down.b32 %a, %s, 1, 31, 31; {KEEP}", 1, 4),
         ("red.global.add.u32 [%to], %never;", 64, 0),
         ("st.global.u32 [%to], %a; @!%p st.global.u16 [%to+2], %twin;", 59, 5),
         ("xor.b32 %a, %a, %never; st.global.u32 [%to], %a;", 64, 0),
@@ -99,6 +102,10 @@ def test_what_nobody_wrote_and_is_stored_is_named(line, count, lane):
         """@%p setp.gt.u32 %q, %a, 0; setp.gt.and.u32 %p, %a, 1000, %q;
         @%p st.global.u32 [%to], %s; st.global.u32 [%to], %a; """,
         "xor.b32 %never, %never, %never; st.global.u32 [%to], %never;",
+        f"@%p shfl.sync.down.b32 %s, %a, 1, 31, 31; setp.lt.u32 %q, %t, 4; @%q add.u32 %a, %a, %s; {KEEP}",
+        f"@%p shfl.sync.up.b32 %s, %a, 1, 0, 31; @%p st.global.u32 [%to], %s; @!%p {KEEP}",
+        f"@!%p shfl.sync.bfly.b32 %s, %a, 3, 31, 0xffffffe0; selp.b32 %a, %a, 9, %p; {KEEP}",
+        f"and.b32 %s, %t, 16; shl.b32 %s, 0xffff, %s; shfl.sync.bfly.b32 %a, %a, 7, 31, %s; {KEEP}",
         "@%p mov.u32 %never, %a; setp.gt.and.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
         "@!%p mov.u32 %never, %a; setp.gt.or.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
         f"{UNSET} selp.u32 %a, %a, %a, %q; {KEEP}",
