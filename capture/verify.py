@@ -21,6 +21,7 @@ from .device import Bench, Contradiction
 from .kernels import LINE as SHARED_LINE
 from .kernels import LINES, POISON, Kernel, Port, module_text
 from .machine.arguments import Argument
+from .machine.report import Trace
 from .machine.trace import trace
 from .values import LINE, extents, gather, write_memory, write_registers
 
@@ -70,11 +71,18 @@ def by_table(kernel: Kernel, patterns: Mapping[str, Array], table: Mapping[Key, 
         LanemapError: no element is where an instruction needs one.
     """
     key = kernel.form.key(kernel.form.role or "D")
-    return _written(kernel, of, patterns, table[key]) if (of := box(key)) else _run(kernel, patterns, table)
+    if of := box(key):
+        return _written(kernel, of, patterns, table[key])
+    found, left = simulate(kernel, patterns, table, module_text([kernel], kernel.form.target))
+    if not found.checked:
+        raise Contradiction(" ".join(found.notes))
+    return left
 
 
-def _run(kernel: Kernel, patterns: Mapping[str, Array], table: Mapping[Key, Fragment]) -> Array:
-    """What simulated threads leave of the output."""
+def simulate(
+    kernel: Kernel, patterns: Mapping[str, Array], table: Mapping[Key, Fragment], text: str
+) -> tuple[Trace, Array]:
+    """A run of a kernel, whose PTX is ``text``, on simulated threads, and what it leaves of the output."""
     count, given = len(next(iter(patterns.values()))), []
     for port in kernel.inputs:
         data = np.zeros((count, port.size(kernel.threads)), np.uint8)
@@ -90,15 +98,12 @@ def _run(kernel: Kernel, patterns: Mapping[str, Array], table: Mapping[Key, Frag
             raise Contradiction(f"there is no layout of {key}")
         return table[key]
 
-    text = module_text([kernel], kernel.form.target)
     found = trace(text, layouts, given, block=(kernel.threads, 1, 1), grid=(count, 1, 1))
-    if not found.checked:
-        raise Contradiction(" ".join(found.notes))
     left = found.outputs["output"].view(np.uint8).reshape(count, -1)
     if output.bytes:
-        return left
+        return found, left
     by_thread = left.view(f"u{output.bits // 8}").reshape(count, -1, kernel.threads, output.together)
-    return by_thread.swapaxes(2, 3).reshape(count, output.registers, kernel.threads)
+    return found, by_thread.swapaxes(2, 3).reshape(count, output.registers, kernel.threads)
 
 
 def _words(name: str, data: Array) -> Argument:

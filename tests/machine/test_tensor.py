@@ -8,9 +8,7 @@ import pytest
 
 from lanemap.capture.device import Probes
 from lanemap.capture.kernels import kernels, module_text
-from lanemap.capture.machine import trace
-from lanemap.capture.machine.arguments import Argument
-from lanemap.capture.verify import _random
+from lanemap.capture.verify import _random, simulate
 from lanemap.db.isa.forms import forms
 
 from ..capture.group import SimulatedGroup
@@ -31,27 +29,11 @@ FORMS += [
 ]
 
 
-def launched(kernel, probes, table, spelt=str):
-    """What the machine leaves of the output, as the device gives it back; of a kernel that is spelt in some way."""
-    count = len(probes.picks)
-    given = []
-    for port in kernel.inputs:
-        rows = probes.patterns[port.name]
-        data = np.ascontiguousarray(rows).reshape(len(rows), -1).view("u1")
-        padded = np.zeros((len(rows), port.size(kernel.threads)), "u1")
-        padded[:, : data.shape[1]] = data
-        given.append(Argument(port.name, "u32", (padded.size // 4,), padded.reshape(-1).view("u4")))
-    given.append(Argument("probes", "u32", (probes.picks.size,), probes.picks.astype("u4")))
-    size = count * kernel.output.size(kernel.threads) // 4
-    given.append(Argument("output", "u32", (size,), np.full(size, 0xDEADBEEF)))
-    text = spelt(module_text([kernel], "sm_120a"))
-    found = trace.trace(text, table.__getitem__, given, block=(kernel.threads, 1, 1), grid=(count, 1, 1), limit=100_000)
+def launched(kernel, patterns, table, spelt=str):
+    """What the machine leaves of the output, without a finding; of a kernel that is spelt in some way."""
+    found, left = simulate(kernel, patterns, table, spelt(module_text([kernel], "sm_120a")))
     assert not [finding for finding in found.findings if finding.kind != "operand"], found
-    results = found.outputs["output"].view("u1").reshape(count, -1)
-    if kernel.output.bytes:
-        return results
-    by_thread = results.view(f"u{kernel.output.bits // 8}").reshape(count, -1, kernel.threads, kernel.output.together)
-    return by_thread.swapaxes(2, 3).reshape(count, kernel.output.registers, kernel.threads)
+    return left
 
 
 @pytest.mark.parametrize("form", [form for form in forms("ldmatrix") if "x16" in form.packed], ids=str)
@@ -62,8 +44,7 @@ def test_numbers_of_few_bits_become_bytes(form):
     (kernel,) = kernels(form)
     random = np.random.default_rng(0)
     patterns = {port.name: _random(kernel, port, table, random, 2) for port in kernel.inputs}
-    picks = np.tile(np.arange(2, dtype=np.uint32)[:, None], (1, len(kernel.inputs)))
-    found = launched(kernel, Probes(patterns, picks), table)
+    found = launched(kernel, patterns, table)
     moved, lanes = table[form.key("r")].table, table[form.key("p")].table
     names = {(row["computation"], row["row"]): row["lane"] for row in lanes}
     for probe in range(2):
@@ -76,23 +57,22 @@ def test_numbers_of_few_bits_become_bytes(form):
 
 
 def at_random_of(kernel, table, random):
-    """Four probes of random inputs."""
-    patterns = {port.name: _random(kernel, port, table, random, 4) for port in kernel.inputs}
-    return Probes(patterns, np.tile(np.arange(4, dtype=np.uint32)[:, None], (1, len(kernel.inputs))))
+    """Four random patterns of each input."""
+    return {port.name: _random(kernel, port, table, random, 4) for port in kernel.inputs}
 
 
 def test_metadata_are_read_alike_where_no_word_says_that_they_are_ordered():
     form = next(form for form in forms("mma.sp", "m16n8k32") if form.a == "f16")
     table = documented() | at_random([form])
     kernel = next(iter(kernels(form)))
-    probes = at_random_of(kernel, table, np.random.default_rng(0))
+    patterns = at_random_of(kernel, table, np.random.default_rng(0))
 
     def without_the_word(text):
         assert ".sp::ordered_metadata." in text
         return text.replace(".sp::ordered_metadata.", ".sp.")
 
-    found = launched(kernel, probes, table, without_the_word)
-    assert np.array_equal(found, launched(kernel, probes, table))
+    found = launched(kernel, patterns, table, without_the_word)
+    assert np.array_equal(found, launched(kernel, patterns, table))
 
 
 @pytest.mark.few(6)
@@ -103,9 +83,10 @@ def test_an_instruction_does_what_the_table_says(form):
     table = documented() | ({} if quads else at_random([*forms("ldmatrix", "m8n8"), form]))
     random = np.random.default_rng(0)
     for kernel in kernels(form):
-        probes = at_random_of(kernel, table, random)
-        expected = SimulatedGroup(table).run(kernel, probes).data
-        found = launched(kernel, probes, table)
+        patterns = at_random_of(kernel, table, random)
+        picks = np.tile(np.arange(4, dtype=np.uint32)[:, None], (1, len(kernel.inputs)))
+        expected = SimulatedGroup(table).run(kernel, Probes(patterns, picks)).data
+        found = launched(kernel, patterns, table)
         assert np.array_equal(found[:, : expected.shape[1]], expected)
 
 
