@@ -1202,9 +1202,9 @@ def _text(fragments: Fragments, room: int = 80, *, by: str = "element", whole: b
 
 def _reduced(fragment: Fragment, along: str = "row") -> Reduction:
     """How each row, or each ``col``, of it becomes one value. See ``Database.reduce``."""
-    from .db.flow.reduction import ALONG, reduction
+    from .db.flow.reduction import LINES, reduction
 
-    if along not in ALONG:
+    if along not in LINES:
         raise LanemapError(f"{along!r} is neither row nor col: say which becomes one value", "along")
     return reduction(fragment, along)
 

@@ -29,10 +29,10 @@ from ..rows import Rows, Told
 from ..store.reader import Reader
 from ..text import grouped, spans
 from .chain import as_half_pairs, common_to_majors
+from .reduction import LINES
 
-#: The lines that memory holds contiguously, by major: rows or columns of the operand's matrix.
-_LINES = {"row": "row", "col": "column"}
-MAJORS = tuple(_LINES)
+#: The lines of an operand's matrix that memory holds contiguously.
+MAJORS = tuple(LINES)
 
 #: Bytes that all banks hold once.
 _LINE = BANKS * WORD // 8
@@ -117,7 +117,7 @@ class Recipe(Told):
 
     def _banks(self) -> Iterator[str]:
         """What is asked of the banks, where somebody asked or there is a conflict."""
-        pitch, degree, line = self.pitch or self.tile[1], self.degree, _LINES[self.major]
+        pitch, degree, line = self.pitch or self.tile[1], self.degree, LINES[self.major]
         bits = swizzle(self.mode).bits
         if self.pitch or bits:
             flip = f", then ^ (address >> 3 & {(1 << bits) - 1 << 4:#x})" if bits else ""
@@ -179,7 +179,7 @@ class Recipe(Told):
 
     def parts(self) -> Iterator[str | Rows]:
         """Each move with its addresses and registers, then a table of the matrices."""
-        operand, (lines, width), line = self.operand, self.tile, _LINES[self.major]
+        operand, (lines, width), line = self.operand, self.tile, LINES[self.major]
         named = f"the stored half of {operand}" if operand.windowed else str(operand)
         way = "from" if loads(self.moves[0]) else "to"
         yield f"{named} {way} a {line}-major tile of {lines} {line}s of {width} bytes"
@@ -357,7 +357,7 @@ def recipe(available: Sequence[Pair], operand: Fragment, major: str, count: int 
     qualifiers = {pair.r.qualifiers for pair in available}
     move += f" {available[0].r.qualifiers}" if len(qualifiers) == 1 and None not in qualifiers else ""
     why = "; ".join([why, *map(": ".join, others)])
-    raise LanemapError(f"{move} cannot move {operand} in a {_LINES[major]}-major tile: {why}")
+    raise LanemapError(f"{move} cannot move {operand} in a {LINES[major]}-major tile: {why}")
 
 
 def _expect_movable(move: Fragment, operand: Fragment) -> None:

@@ -14,10 +14,8 @@ from ..layout.structure import expect_ranges
 from ..rows import Rows, Told
 from ..text import counted, grouped, listed, spans
 
-#: What may be reduced to one value.
-ALONG = ("row", "col")
-
-_WORDS = {"row": "row", "col": "column"}
+#: What of a matrix may be reduced to one value, or lie contiguously in memory, and what that is called.
+LINES = {"row": "row", "col": "column"}
 
 #: For a line of a fragment the sets of warps that hold the same part of it.
 Parts = tuple[tuple[int, ...], ...]
@@ -59,7 +57,7 @@ class Reduction(Told):
     @property
     def word(self) -> str:
         """What a row, or a column, is called."""
-        return _WORDS[self.along]
+        return LINES[self.along]
 
     @property
     def _group(self) -> str:
@@ -146,7 +144,7 @@ def reduction(fragment: Fragment, along: str = "row") -> Reduction:
     """
     table = fragment.table
     if fragment.memory:
-        raise LanemapError(f"{fragment} lies in {fragment.memory}: no lane holds a {_WORDS[along]} of it")
+        raise LanemapError(f"{fragment} lies in {fragment.memory}: no lane holds a {LINES[along]} of it")
     expect_ranges(fragment)
     windows = bool((table["col"] < table["col_last"]).any())
     if windows and along == "col":
@@ -165,7 +163,7 @@ def reduction(fragment: Fragment, along: str = "row") -> Reduction:
     of[lane[once], element[once]], cells[lane[once], element[once]] = line[once], cell[once]
     at, held = np.divmod(np.unique((line * groups + lane // fragment.group) * count + cell), count)
     sizes = np.bincount(at, minlength=(int(line.max()) + 1) * groups).reshape(-1, groups)
-    word = _WORDS[along]
+    word = LINES[along]
     warps, torn = _shared(*np.divmod(at, groups), held) if groups > 1 else ({}, [])
 
     def none(reason: str, values: tuple[tuple[int, ...], ...] | None = None) -> Reduction:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lanemap
-from lanemap.db.flow.reduction import ALONG, reduction
+from lanemap.db.flow.reduction import LINES, reduction
 from lanemap.db.layout.fragment import elements
 
 from ..modes import LONG, one_of_each
@@ -96,7 +96,7 @@ def follow(fragments, along):
     return refused
 
 
-@pytest.mark.parametrize("along", ALONG)
+@pytest.mark.parametrize("along", LINES)
 def test_layouts_that_ship_are_reduced_by_masks(along):
     """One of each kind, and in the long mode all, of which one is wrong."""
     refused = follow(one_of_each(kind, HELD.values(), lambda fragment: len(fragment.table)), along)
@@ -114,7 +114,7 @@ def moved(fragment, lanes):
     )
 
 
-@given(st.permutations(range(32)), st.sampled_from(ALONG))
+@given(st.permutations(range(32)), st.sampled_from([*LINES]))
 def test_lanes_in_any_order_are_reduced_rightly_or_not_at_all(order, along):
     found = reduction(moved(D, np.array(order)), along)
     if found.masks is None:
@@ -132,7 +132,7 @@ def holders(found):
     return by_line.values()
 
 
-@given(st.permutations(range(5)), st.integers(0, 31), st.sampled_from(ALONG))
+@given(st.permutations(range(5)), st.integers(0, 31), st.sampled_from([*LINES]))
 def test_lanes_whose_bits_are_exchanged_and_flipped_are_always_reduced(bits, flipped, along):
     order = np.array([sum((lane >> bit & 1) << to for bit, to in enumerate(bits)) ^ flipped for lane in range(32)])
     found = reduction(moved(D, order), along)
@@ -158,7 +158,7 @@ def test_what_lanes_hold_twice_is_not_added_twice():
     assert "masks 16 reach the same elements again" in str(found)
 
 
-@pytest.mark.parametrize("along", ALONG)
+@pytest.mark.parametrize("along", LINES)
 def test_of_one_layout_each_fragment_answers_under_its_own_name(database, along):
     """And of one with a group of another size not even the same."""
     first, second = (database.fragment("m16n8k16", type, "A") for type in ("f16", "bf16"))
@@ -217,7 +217,7 @@ def test_warps_that_hold_parts_of_a_row_need_shared_memory_and_copies_do_not():
         ("m64n8k16 f32 D", "m128n16", "2x1"),
     ],
 )
-@pytest.mark.parametrize("along", ALONG)
+@pytest.mark.parametrize("along", LINES)
 def test_tiles(database, operand, shape, warps, along):
     found = database.reduce(replace(lanemap.Query.parse(operand), tile=shape, warps=warps), along)
     assert found.masks is not None

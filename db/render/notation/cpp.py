@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from ...errors import LanemapError
-from ...flow.reduction import ALONG, reduction
+from ...flow.reduction import LINES, reduction
 from ...isa.vendors import VENDORS
 from ...layout.algebra import Array, Case, NotASumError, as_cases, as_swizzle, bits
 from ...layout.fragment import PLACE, Fragment
@@ -151,7 +151,7 @@ def _find(first: Fragment, back: Sequence[Inverse], sizes: Sequence[int], names:
 def _reductions(fragment: Fragment) -> str:
     """The reductions of rows and columns of a warp that holds all of its elements, where masks do them."""
     text = ""
-    for along in ALONG if fragment.vendor and not fragment.partial else ():
+    for along in LINES if fragment.vendor and not fragment.partial else ():
         with suppress(LanemapError):
             found = reduction(fragment, along)
             if found.masks is None or found.values is None:
