@@ -17,7 +17,6 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
-from sqlalchemy import create_engine, text
 
 import lanemap
 from lanemap.cli import main
@@ -255,16 +254,17 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def new_database(server):
     """Make a database on the server, empty or a copy of another one; its address."""
-    admin = create_engine(server.replace("postgresql", "postgresql+psycopg", 1), isolation_level="AUTOCOMMIT")
+    import psycopg
+
+    admin = psycopg.connect(server, autocommit=True)
 
     def new_database(template: str = "template1") -> str:
         name = f"test_{next(_NUMBERS)}"
-        with admin.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return server.replace("/postgres?", f"/{name}?")
 
     yield new_database
-    admin.dispose()
+    admin.close()
 
 
 @pytest.fixture(scope="session")

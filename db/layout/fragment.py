@@ -86,7 +86,12 @@ def _array(elements: bytes) -> Array:
 
 
 def chosen(table: Array, which: Array) -> Array:
-    """The elements at indices, or where a mask is true: numpy takes them as bytes in a tenth of the time."""
+    """The elements at indices, or where a mask is true: numpy takes them as bytes in a tenth of the time.
+
+    The first ones are not copied.
+    """
+    if which.dtype == bool and which[: (count := which.sum())].all():
+        return table[:count]
     return table.view(f"V{table.itemsize}")[which].view(table.dtype)
 
 
@@ -114,12 +119,14 @@ def pack(elements: Iterable[tuple[int, ...]]) -> bytes:
     return b"".join(starmap(_PACKED.pack, elements))
 
 
-def packed(data: bytes) -> Packed:
-    """Packed elements that are made here. All fragments that have them share their digest."""
+def packed(elements: bytes | Array) -> Packed:
+    """Packed elements that are made here, and not changed. All fragments that have them share their digest."""
     from hashlib import sha256
 
-    made = Packed(sha256(data).hexdigest(), 0, lambda _: data)
-    _ = made.data  # no database has it
+    data = elements if isinstance(elements, bytes) else elements.data
+    made = Packed(sha256(data).hexdigest(), 0, lambda _: bytes(data))
+    if not isinstance(elements, bytes):
+        made.array = elements
     return made
 
 

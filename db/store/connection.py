@@ -1,7 +1,4 @@
-"""Connections for reading, to an SQLite file and to PostgreSQL, and the state of a database.
-
-SQLite is read with the standard library alone: SQLAlchemy is too slow to import.
-"""
+"""Connections for reading, to an SQLite file and to PostgreSQL, and the state of a database."""
 
 import re
 import sqlite3
