@@ -49,7 +49,14 @@ def verify(bench: Bench, table: Mapping[Key, Fragment]) -> Verification:
         rounds = _ROUNDS * WARP // kernel.threads
         try:
             patterns = {port.name: _random(kernel, port, table, random, rounds) for port in kernel.inputs}
-            expected = bench.read(kernel, by_table(kernel, patterns, table))
+            key = kernel.form.key(kernel.form.role or "D")
+            if of := box(key):
+                left = _written(kernel, of, patterns, table[key])
+            else:
+                found, left = simulate(kernel, patterns, table, module_text([kernel], kernel.form.target))
+                if not found.checked:
+                    raise Contradiction(" ".join(found.notes))
+            expected = bench.read(kernel, left)
         except LanemapError as error:
             return Verification(DISAGREES, str(error))
         outputs = bench.values(patterns, selector, in_turn=True)
@@ -62,21 +69,6 @@ def verify(bench: Bench, table: Mapping[Key, Fragment]) -> Verification:
                 f"{bench.place(at[1])}: {outputs[at]:g}, expected {expected[at]:g}",
             )
     return Verification(AGREES)
-
-
-def by_table(kernel: Kernel, patterns: Mapping[str, Array], table: Mapping[Key, Fragment]) -> Array:
-    """The output of a kernel by a table, for the first pattern of each input, the second of each, and so on.
-
-    Raises:
-        LanemapError: no element is where an instruction needs one.
-    """
-    key = kernel.form.key(kernel.form.role or "D")
-    if of := box(key):
-        return _written(kernel, of, patterns, table[key])
-    found, left = simulate(kernel, patterns, table, module_text([kernel], kernel.form.target))
-    if not found.checked:
-        raise Contradiction(" ".join(found.notes))
-    return left
 
 
 def simulate(

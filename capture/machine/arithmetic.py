@@ -282,7 +282,7 @@ def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
     if isinstance(source, Name) and source.name.startswith(("%clock", "%globaltimer")):
 
         def tick(group: ActiveThreads) -> None:
-            machine.past = None  # what reads a clock may do something else when it comes there again
+            machine.past[0].clear()  # what reads a clock may do something else when it comes there again
             result.put(np.full(machine.threads, machine.log.steps * _TICKS, result.bits.dtype), None, group)
 
         return tick

@@ -74,7 +74,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
     addresses = machine.addresses(source, function)
     width = bits_of(type_) // 8
     size = width * len(results)
-    strong, acquires = _strength(instruction.parts), "acquire" in instruction.parts
+    strong = _strength(instruction.parts)
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
@@ -82,7 +82,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
         for memory, index, who in machine.access(space, addresses(threads), size, threads):
             data[who], held[who] = machine.load(memory, index, size, who, Manner(strong=strong))
             if strong:
-                machine.order.synchronize(memory.name, index, who, strong, reads=True, acquires=acquires, writes=False)
+                machine.order.synchronize(memory.name, index, who, strong, instruction.parts)
         for number, result in enumerate(results):
             at = slice(number * width, (number + 1) * width)
             bits = np.ascontiguousarray(data[:, at]).view(f"u{width}").ravel()
@@ -113,8 +113,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
         for memory, index, who in machine.access(space, addresses(threads), data.shape[1], threads):
             machine.store(memory, index, data[who], None if held is None else held[who], who, how)
             if strong:
-                releases = "release" in instruction.parts
-                machine.order.synchronize(memory.name, index, who, strong, stores=True, releases=releases)
+                machine.order.synchronize(memory.name, index, who, strong, instruction.parts)
 
     return step
 
@@ -158,7 +157,6 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     if not operation or (vector and operation not in ("add", "min", "max")):
         raise Unknown(f"{instruction.opcode} is not known")
     strong = scope_of(parts)
-    acquires, releases = (bool({word, "acq_rel"} & {*parts}) for word in ("acquire", "release"))
     how, by = Manner(strong=strong, passes=True), DECIDES if operation in _COMPARES else OWN
 
     def step(group: ActiveThreads) -> None:
@@ -169,9 +167,7 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
         for number, (result, *values) in enumerate(zip(results, *sources, strict=True)):
             old_bits, old_held = result.bits.copy(), np.zeros((machine.threads, max(width, 1)), np.int32)
             for memory, index, who in machine.access(space, address + number * width, width, threads):
-                machine.order.synchronize(
-                    memory.name, index, who, strong, reads=returns, acquires=acquires, releases=releases
-                )
+                machine.order.synchronize(memory.name, index, who, strong, parts)
                 machine.reads(memory, index, width, who, how)
                 before, _ = memory.load(index, width)
                 for turn in turns(index):

@@ -12,6 +12,7 @@ for each other. What goes through the async proxy sees of other writes only thos
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, NamedTuple
@@ -332,24 +333,14 @@ class Order:
             self.notice(warps)
             self.notices[_TELLS][:scope, :, warps] = self.known[:, warps]
 
-    def synchronize(
-        self,
-        memory: str,
-        index: Array,
-        threads: Array,
-        scope: int,
-        *,
-        reads: bool = False,
-        acquires: bool = False,
-        writes: bool = True,
-        stores: bool = False,
-        releases: bool = False,
-    ) -> None:
-        """Threads access places strongly in a scope: they are told what was told there, and tell others.
+    def synchronize(self, memory: str, index: Array, threads: Array, scope: int, words: Collection[str]) -> None:
+        """Threads access places strongly in a scope, as the words of an instruction say.
 
-        Who ``releases`` tells all that it knows, also by what it writes there later. Who reads what an atomic writes is
-        also told what was told before; what ``stores`` puts an end to that.
+        They are told what was told there, and tell others. Who releases tells all that it knows, also by what it writes
+        there later. Who reads what an atomic writes is also told what was told before; a store puts an end to that.
         """
+        acquires, releases = (bool({word, "acq_rel"} & {*words}) for word in ("acquire", "release"))
+        reads, writes, stores = not {"st", "red"} & {*words}, "ld" not in words, "st" in words
         if reads:
             self.meet_lanes(np.isin(np.arange(self.launched.size), threads), all_lanes=True)
         told, abroad = self.history.told, memory == "global" and len(self.history.clusters) > 1
@@ -428,10 +419,12 @@ class Order:
 
 
 def latest(one: Array | None, other: Array) -> Array:
-    """The later of the times that two know of agents, of which the second may know more."""
+    """The later of the times that two know of agents, of which either may know more."""
     if one is None:
         return other.copy()
-    return np.asarray(np.maximum(np.pad(one, [(0, 0), (0, other.shape[-1] - one.shape[-1])]), other))
+    agents = max(one.shape[-1], other.shape[-1])
+    one, other = (np.pad(each, [(0, 0), (0, agents - each.shape[-1])]) for each in (one, other))
+    return np.asarray(np.maximum(one, other))
 
 
 @dataclass

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import starmap, zip_longest
-from typing import NamedTuple
 
 import numpy as np
 
@@ -49,14 +48,6 @@ def aligned(instruction: Statement) -> bool:
     return "cluster" not in instruction.parts and (instruction.parts[0] == "bar" or "aligned" in instruction.parts)
 
 
-class State(NamedTuple):
-    """What threads were at a step: changes of each memory, rounds of each thread, and all that is held."""
-
-    changes: list[int]
-    rounds: Array
-    now: list[Array]
-
-
 class Machine(Threads):
     """Some blocks of a launch, which run together."""
 
@@ -81,8 +72,9 @@ class Machine(Threads):
             for index in function.labels.values()
         }
         self.steps: list[tuple[Step, Register | None, bool] | None] = [None] * len(self.program)
-        self.past: State | None = None
-        self.remembers = _REMEMBERS  # at which step another state is
+        # A state: how often each memory had changed, rounds of threads, and what all held; and the step of the next.
+        self.past: tuple[list[int], Array, list[Array]] = [], self.rounds, []
+        self.remembers = _REMEMBERS
         self.repeated: dict[int, Array] | None = None  # which threads execute what again and again
 
     def step(self, at: int) -> tuple[Step, Register | None, bool]:
@@ -147,14 +139,13 @@ class Machine(Threads):
         before. A state is remembered for a fifth of the steps that there were.
         """
         memories = [*self.spaces, *([self.tensor.memory] if self.tensor else [])]
-        changes, found = [memory.changes for memory in memories], False
-        if self.past is not None and self.past.changes == changes:
-            rounds = (self.rounds - self.past.rounds)[runs]
-            if rounds[0] > 0 and rounds[0] % _ROUNDS == 0 and (rounds == rounds[0]).all():
-                found = all(starmap(np.array_equal, zip_longest(self._now(), self.past.now)))
+        (before, rounds, held), changes = self.past, [memory.changes for memory in memories]
+        turns = (self.rounds - rounds)[runs]
+        found = before == changes and turns[0] > 0 and turns[0] % _ROUNDS == 0 and (turns == turns[0]).all()
+        found = found and all(starmap(np.array_equal, zip_longest(self._now(), held)))
         if found or self.log.steps >= self.remembers:
             self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
-            self.past = State(changes, self.rounds.copy(), self._now())
+            self.past = changes, self.rounds.copy(), self._now()
         return found
 
     def _now(self) -> list[Array]:

@@ -1,7 +1,7 @@
 """What races in shared memory: two warps of a block and one byte."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lanemap.capture.machine.accesses import BLOCK, COPIES, GRID, OWN, WEAK, WGMMA, Manner
@@ -122,6 +122,7 @@ STEPS = st.tuples(
 
 
 @examples(600)
+@example([("releases", 32, 0), ("releases", 0, 0), ("tells", 32, 0)])
 @given(st.lists(STEPS, min_size=2, max_size=20))
 def test_threads_race_as_sets_of_what_happened_before_say(steps):
     """Against a definition: two blocks of two warps, of which two lanes each do something; each knows a set of events.
@@ -162,15 +163,15 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
             elif kind in ("tells", "releases"):
                 if kind == "releases":  # for all of a warp, as what it writes there later
                     released[warp, byte] = set().union(*(lanes[other] for other in of_warp))
-                order.synchronize("global", np.array([8 + 4 * byte]), who, GRID, releases=kind == "releases")
+                words = ["red", "release"] if kind == "releases" else ["red"]
+                order.synchronize("global", np.array([8 + 4 * byte]), who, GRID, words)
                 told[byte] |= fenced[thread] | released.get((warp, byte), set())
             else:
-                order.synchronize(
-                    "global", np.array([8 + 4 * byte]), who, GRID, reads=True, acquires=kind == "acquires", writes=False
-                )
+                order.synchronize("global", np.array([8 + 4 * byte]), who, GRID, ["ld", kind.removesuffix("s")])
+                lanes[thread] |= set().union(*(lanes[other] for other in of_warp))
+                from_others = {event for event in told[byte] if done[event][0] // 32 != warp}
                 for each in of_warp:
-                    lanes[each] |= set().union(*(lanes[other] for other in of_warp))
-                    (lanes if kind == "acquires" else pending)[each] |= told[byte]
+                    (lanes if kind == "acquires" else pending)[each] |= from_others
         else:
             writes, strong = kind not in READS, STRONG[kind]
             races = [

@@ -647,15 +647,15 @@ def test_notice_of_a_block_is_what_is_behind_its_fence(acquires):
         return blocks.reads(history.globe, byte, second)
 
     writes()
-    blocks.synchronize("global", flag, first, GRID, reads=False, acquires=False, writes=True)
-    blocks.synchronize("global", flag, second, GRID, reads=True, acquires=True, writes=False)
+    blocks.synchronize("global", flag, first, GRID, ["red"])
+    blocks.synchronize("global", flag, second, GRID, ["ld", "acquire"])
     assert reads() is not None
     blocks.fence(np.array([0]), GRID)
-    blocks.synchronize("global", flag, first, GRID, reads=False, acquires=False, writes=True)
+    blocks.synchronize("global", flag, first, GRID, ["red"])
     assert reads() is not None
-    blocks.synchronize("global", np.array([0]), second, GRID, reads=True, acquires=True, writes=False)  # another place
+    blocks.synchronize("global", np.array([0]), second, GRID, ["ld", "acquire"])  # another place
     assert reads() is not None
-    blocks.synchronize("global", flag, second, GRID, reads=True, acquires=acquires, writes=False)
+    blocks.synchronize("global", flag, second, GRID, ["ld", "acquire"][: 1 + acquires])
     if not acquires:
         assert reads().told
         blocks.fence(np.array([1]), BLOCK)
