@@ -169,7 +169,7 @@ def between(found: Through) -> list[str]:
     """The tile between two operands by bank, as it is written, and as it is read where that differs."""
     tables, turn = [], slice(None, None, -1 if found.turned else 1)
     for at, name in enumerate(("written", "read") if found.moves_values else ("tile",)):
-        held = found.words((found.written, found.read)[at])
+        held = sorted(found.words((found.written, found.read)[at]))
         caption = f"{name}: row,col of {found.first.role} in the word of each bank, 128 bytes a line"
         data = {"role": name, "axes": "MN", "by": "bank", "size": found.written.shape[turn]}
         tables.append(formats.table(drawing.by_bank(held), data, caption))

@@ -233,19 +233,24 @@ def test_memory_and_many_registers_are_drawn_once_where_they_repeat(database, wo
 
 def test_what_repeats_divides_all_lines_of_every_table():
     def lines(count):
-        return [[[(n % 2, n // 2, 0, n, 0, 0, 1)]] for n in range(count)]
+        return [[(n % 2, n // 2, 0, n, 0, 0, 1)] for n in range(count)]
 
     def lanes(step):
-        return [[[(n * step, 0, 0, n, 0, 0, 1)]] for n in range(6)]
+        return [[(n * step, 0, 0, n, 0, 0, 1)] for n in range(6)]
 
-    assert repeat([lines(6)]) == (2, [(0, 1, 0, 2, 0)])
-    assert repeat([lines(5)]) is None
-    assert repeat([lanes(1)]) == (1, [(1, 0, 0, 1, 0)])
-    assert repeat([lanes(32), lanes(64)], 32)[1] == [(32, 0, 0, 1, 0), (64, 0, 0, 1, 0)]
-    assert repeat([lanes(32), lanes(1)], 32) is None
-    assert repeat([[[[(0, n, 0, n, 0, n, 1)]] for n in range(4)]]) is None, "windows that grow"
-    assert repeat([[[[(0, n, 0, n, 0, 0, 1)] * (n + 1)] for n in range(4)]]) is None, "cells that hold more and more"
-    assert repeat([[[[]] for _ in range(4)]]) is None, "nothing"
+    def columns(element):
+        return range(element[4], element[5] + 1)
+
+    assert repeat([lines(6)], columns) == (2, [(0, 1, 0, 2, 0)])
+    assert repeat([lines(5)], columns) is None
+    assert repeat([lanes(1)], columns) == (1, [(1, 0, 0, 1, 0)])
+    assert repeat([lanes(32), lanes(64)], columns, 32)[1] == [(32, 0, 0, 1, 0), (64, 0, 0, 1, 0)]
+    assert repeat([lanes(32), lanes(1)], columns, 32) is None
+    assert repeat([[[(0, n, 0, n, 0, n, 1)] for n in range(4)]], columns) is None, "windows that grow"
+    assert repeat([[[(0, n, 0, n, n, n, 1)] for n in range(4)]], columns) is None, "elements in other columns"
+    assert repeat([[[(0, n, 0, n, 0, 0, 1)] * (n + 1) for n in range(4)]], columns) is None, "more and more elements"
+    assert repeat([[[(0, n, 0, n, 0, 0, 1)] * (n % 3 < 2) for n in range(4)]], columns) is None, "a line without any"
+    assert repeat([[[]] * 4], columns) is None, "nothing"
 
 
 def test_matrices_of_one_move_are_told_apart():

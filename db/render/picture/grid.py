@@ -22,7 +22,7 @@ from ...layout.fragment import Fragment
 from ...text import grouped
 from ..facts import axes, legend, unit
 from . import runs
-from .runs import Cells, Elements, Run, Spans, turned
+from .runs import Cells, Element, Elements, Line, Places, Run, Spans
 
 #: More columns of labels than this are too many to see at a glance. Where they repeat, they are drawn once.
 _WIDE = 16
@@ -193,20 +193,29 @@ class Grid:
 class _Sheet:
     """What a fragment holds on its way to a grid: elements, of which columns are joined and then rows.
 
-    ``kinds`` say what its lines and columns are. Only columns with the same number in ``within`` are joined, and
-    ``units`` of them make up one such kind. ``rows`` and ``columns`` are what each line and column of the grid stands
-    for. ``notes`` say what was left out. ``alike`` are all tables that have the same columns.
+    ``lines`` have ``count`` columns. ``down`` and ``across`` say in which lines and columns an element is, and
+    ``kinds`` what these are. Only columns with the same number in ``within`` are joined, and ``units`` of them make up
+    one such kind. ``rows`` and ``columns`` are what each line and column of the grid stands for, ``elements`` those of
+    each cell. ``notes`` say what was left out. ``alike`` are all sheets that have the same columns.
     """
 
     fragment: Fragment
-    elements: Elements
+    lines: Sequence[Line]
+    count: int
+    down: Places = itemgetter(slice(3, 4))
+    across: Places = lambda element: range(element[4], element[5] + 1)
     kinds: tuple[str, str] = ("row", "column")
     within: Sequence[int] = ()
     units: int = 1
     rows: Spans = ()
     columns: Spans = ()
+    elements: Elements = ()
     notes: tuple[str, ...] = ()
-    alike: Sequence[Elements] = ()
+    alike: Sequence[_Sheet] = ()
+
+    def cells(self, elements: Iterable[Element]) -> list[list[Element]]:
+        """Those of a line by columns, or of all lines."""
+        return runs.parted(elements, self.count, self.across)
 
     @property
     def axes(self) -> tuple[object, object]:
@@ -221,15 +230,16 @@ def by_element(fragments: Sequence[Fragment], view: View) -> list[list[Grid]]:
     A cell is labelled ``lane:reg.slot``, in memory without the lane. Repeated parts are drawn in full if the view picks
     something in them.
     """
-    tables = [runs.matrices(fragment.packed, *fragment.dimensions) for fragment in fragments]
+    tables = [runs.rows_of(fragment.packed, *fragment.dimensions) for fragment in fragments]
     numbers = sorted(set().union(*tables))
     drawn = []
     for number, title in zip(numbers, _titles(fragments[0], numbers), strict=True):
         together = []
         for fragment, by_number in zip(fragments, tables, strict=True):
-            held, outside = by_number.get(number) or (runs.no_elements(*fragment.dimensions), 0)
+            rows, cols = fragment.dimensions
+            lines, outside = by_number.get(number) or ([()] * rows, 0)
             note = f"{outside} element{'s' * (outside > 1)} outside the matrix cannot be drawn."
-            together.append(_Sheet(fragment, held, notes=(note,) * bool(outside)))
+            together.append(_Sheet(fragment, lines, cols, notes=(note,) * bool(outside)))
         drawn.append([replace(grid, title=title) for grid in _grids(together, view)])
     return drawn
 
@@ -262,13 +272,12 @@ def _large(fragment: Fragment) -> bool:
 def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
-    elements = [*fragment.tuples()]
-    lanes = max(fragment.threads, 1 + max(map(itemgetter(0), elements), default=0))
-    held, per_register = runs.no_elements(lanes, len(slots)), fragment.slots
-    for element in elements:
-        held[element[0]][element[1] * per_register + element[2]].append(element)
+    elements, count, lane = [*fragment.tuples()], fragment.slots, itemgetter(slice(1))
+    lines = runs.parted(elements, max(fragment.threads, 1 + max(map(itemgetter(0), elements), default=0)), lane)
+    kinds, registers = ("lane", unit(fragment)), [reg for reg, _ in slots]
+    places = lane, lambda element: (element[1] * count + element[2],)
+    sheets: Sequence[_Sheet] = [_Sheet(fragment, lines, len(slots), *places, kinds, registers, count)]
     folded = _large(fragment) and not view.whole
-    sheets = [_Sheet(fragment, held, ("lane", unit(fragment)), [reg for reg, _ in slots], fragment.slots)]
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
     held = sheet.elements
     of_lane, of_register = _computations(fragment)
@@ -286,21 +295,24 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
 def by_bank(elements: Iterable[tuple[int, ...]]) -> Grid:
     """Shared memory: one row per 128 bytes, which all banks hold once, with ``row,col`` in the word of each bank.
 
-    ``elements`` lie in words, which are their registers. Lines that repeat others are left out.
+    ``elements`` lie in words, which are their registers, and come in the order of these. Lines that repeat others are
+    left out.
     """
-    in_order = sorted(elements)
-    held = runs.no_elements(1 + max(map(itemgetter(1), in_order), default=-1) // BANKS, BANKS)
-    for element in in_order:
-        held[element[1] // BANKS][element[1] % BANKS].append(element)
+
+    def bank(element: Element) -> Sequence[int]:
+        return (element[1] % BANKS,)
+
+    by_number = grouped(elements, lambda element: element[1] // BANKS)
+    lines = [by_number.get(number, []) for number in range(1 + max(by_number, default=-1))]
     notes = []
-    if found := runs.repeat([held]):
+    if found := runs.repeat([lines], bank):
         step, (shift,) = found
-        notes.append(runs.in_words("line", step, len(held), shift, "word"))
-        held = held[:step]
-    body = [
-        (str(at), [Cell(_held(cell), cell, units=_units(cell)) for cell in map(runs.joined_cell, line)])
-        for at, line in enumerate(held)
-    ]
+        notes.append(runs.in_words("line", step, len(lines), shift, "word"))
+        lines = lines[:step]
+    body = []
+    for at, line in enumerate(lines):
+        held = map(runs.joined_cell, runs.parted(line, BANKS, bank))
+        body.append((str(at), [Cell(_held(cell), cell, units=_units(cell)) for cell in held]))
     return Grid("", "line\\bank", [str(bank) for bank in range(BANKS)], body, notes)
 
 
@@ -340,28 +352,36 @@ def _together(
 
 def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
     """The sheets with only their first lines, or columns, where the others repeat these in other lanes or registers."""
-    first, turn = sheets[0], turned if axis else list
+    first = sheets[0]
     units = first.units if axis else 1
-    tables = [turn(sheet.elements) for sheet in sheets]
-    repetition = runs.repeat(tables, first.fragment.group, _LEAST)
+    tables = [sheet.cells(chain(*sheet.lines)) if axis else sheet.lines for sheet in sheets]
+    repetition = runs.repeat(tables, first.down if axis else first.across, first.fragment.group, _LEAST)
     if repetition is None or repetition[0] % units:
         return sheets
     step, shifts = repetition
     counted = first.kinds[axis], step // units, len(tables[0]) // units
     folded = []
     for sheet, table, shift in zip(sheets, tables, shifts, strict=True):
-        note = runs.in_words(*counted, shift, unit(sheet.fragment))
-        folded.append(replace(sheet, elements=turn(table[:step]), notes=(*sheet.notes, note)))
+        notes = *sheet.notes, runs.in_words(*counted, shift, unit(sheet.fragment))
+        first = table[:step]
+        if axis:
+            lines = runs.parted(dict.fromkeys(chain.from_iterable(first)), len(sheet.lines), sheet.down)
+            folded.append(replace(sheet, lines=lines, count=step, notes=notes))
+        else:
+            folded.append(replace(sheet, lines=first, notes=notes))
     return folded
 
 
 def _join_columns(sheets: Sequence[_Sheet], *, folded: bool) -> Sequence[_Sheet]:
-    for lines in (1, None) if folded else (None,):  # often the first line shows that there are too many columns
-        columns = runs.joined_columns([sheet.elements[:lines] for sheet in sheets], sheets[0].within)
+    for many in (1, None) if folded else (None,):  # often the first line shows that there are too many columns
+        tables = [[*map(sheet.cells, sheet.lines[:many])] for sheet in sheets]
+        columns = runs.joined_columns(tables, sheets[0].within)
         if folded and len(columns) > _WIDE:
             return _join_columns(_fold(sheets, 1), folded=False)
-    alike = [sheet.elements for sheet in sheets]
-    return [replace(sheet, columns=columns, alike=alike) for sheet in sheets]
+    return [
+        replace(sheet, elements=table, columns=columns, alike=sheets)
+        for sheet, table in zip(sheets, tables, strict=True)
+    ]
 
 
 def _join_rows(sheets: Sequence[_Sheet]) -> Sequence[_Sheet]:
@@ -399,7 +419,7 @@ def _walled(body: Sequence[tuple[str, Sequence[Cell]]], lanes: int) -> list[tupl
 
 def _starts(sheet: _Sheet) -> Iterator[Sequence[int]]:
     """The columns at which a repetition begins, then those at which a chunk does."""
-    repetition = runs.repeat([turned(table) for table in sheet.alike])
+    repetition = runs.repeat([each.cells(chain(*each.lines)) for each in sheet.alike], sheet.down)
     for width in (repetition[0] if repetition else sheet.fragment.chunk, sheet.fragment.chunk):
         yield [at for at, (first, _) in enumerate(sheet.columns) if first % width == 0]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import chain, starmap
+from itertools import starmap
+from operator import sub
 from typing import NamedTuple, TypeVar
 
 from ...layout.fragment import unpacked
@@ -14,7 +15,10 @@ Item = TypeVar("Item")
 
 #: Lane, register, slot, row, first and last column, and what it is a part of.
 Element = tuple[int, ...]
-_FIELDS = 7
+#: The elements of a row, a lane or another line of a table, by their places.
+Line = Sequence[Element]
+#: In which of the lines, or columns, an element is.
+Places = Callable[[Element], Sequence[int]]
 
 
 class Run(NamedTuple):
@@ -48,27 +52,29 @@ Elements = list[list[list[Element]]]
 
 
 @lru_cache(32)
-def matrices(packed: bytes, rows: int, cols: int) -> dict[int, tuple[Elements, int]]:
-    """The matrix of each computation, with the elements of each cell, and how many elements are outside.
+def rows_of(packed: bytes, rows: int, cols: int) -> dict[int, tuple[list[Line], int]]:
+    """The elements of each row of the matrix of each computation, and how many elements are outside.
 
     Operands with the same layout share the result: never change it.
     """
-    tables: dict[int, Elements] = defaultdict(lambda: no_elements(rows, cols))
+    tables: dict[int, list[list[Element]]] = defaultdict(lambda: [[] for _ in range(rows)])
     outside = Counter[int]()
     for element in unpacked(packed):
         _, _, _, row, first, last, computation = element
         if 0 <= row < rows and first >= 0 and last < cols:
-            line = tables[computation][row]
-            for col in range(first, last + 1):
-                line[col].append(element)
+            tables[computation][row].append(element)
         else:
             outside[computation] += 1
-    return {number: (tables[number], outside[number]) for number in sorted(tables)}
+    return {number: ([*tables[number]], outside[number]) for number in sorted(tables)}
 
 
-def no_elements(rows: int, cols: int) -> Elements:
-    """A matrix that no lane holds anything of."""
-    return [[[] for _ in range(cols)] for _ in range(rows)]
+def parted(elements: Iterable[Element], count: int, places: Places) -> list[list[Element]]:
+    """The elements at each of so many places, which are lines, or columns, or the cells of a line."""
+    at: list[list[Element]] = [[] for _ in range(count)]
+    for element in elements:
+        for place in places(element):
+            at[place].append(element)
+    return at
 
 
 def joined_columns(tables: Sequence[Elements], within: Sequence[int] = ()) -> Spans:
@@ -163,17 +169,21 @@ def span_words(span: tuple[int, int]) -> str:
 Shift = tuple[int, int, int, int, int]
 
 
-def repeat(tables: Sequence[Elements], lanes: int = 1, least: int = 1) -> tuple[int, list[Shift]] | None:
+def repeat(
+    tables: Sequence[Sequence[Line]], places: Places, lanes: int = 1, least: int = 1
+) -> tuple[int, list[Shift]] | None:
     """After how many lines all tables, which have equally many, repeat, and the shift in each; None if they do not.
 
-    These are at least so many. A lane stays, or moves by a multiple of ``lanes``, to its place in another warp.
+    These are at least so many. ``places`` say where in its line an element is, which no shift changes. A lane stays,
+    or moves by a multiple of ``lanes``, to its place in another warp.
     """
-    lines, flat = len(tables[0]), [_flat(table) for table in tables]
-    for step in range(least, lines // 2 + 1):
-        if lines % step == 0:
+    count = len(tables[0])
+    fields = [[[*zip(*line, strict=True)] for line in table] for table in tables]
+    for step in range(least, count // 2 + 1):
+        if count % step == 0:
             shifts = []
-            for counts, fields in flat:
-                if (shift := _shift(counts, fields, step * len(counts) // lines, lanes)) is None:
+            for table in zip(tables, fields, strict=True):
+                if (shift := _shift(*table, step, places)) is None or shift[0] % lanes:
                     break
                 shifts.append(shift)
             else:
@@ -181,25 +191,21 @@ def repeat(tables: Sequence[Elements], lanes: int = 1, least: int = 1) -> tuple[
     return None
 
 
-def _flat(table: Elements) -> tuple[list[int], list[list[int]]]:
-    """How many elements each cell has, and each field of all of them, line by line."""
-    cells = [*chain.from_iterable(table)]
-    numbers = [*chain.from_iterable(chain.from_iterable(cells))]
-    return [*map(len, cells)], [numbers[at::_FIELDS] for at in range(_FIELDS)]
-
-
-def _shift(counts: list[int], fields: list[list[int]], cells: int, lanes: int) -> Shift | None:
-    """The one shift from every element to that in its place so many cells further on."""
-    first = sum(counts[:cells])
-    if not first or counts[cells:] != counts[:-cells]:
+def _shift(lines: Sequence[Line], fields: Sequence[Sequence[Sequence[int]]], step: int, places: Places) -> Shift | None:
+    """The one shift from every element to that in its place so many lines further on; ``fields`` are those of lines."""
+    firsts = [(before[:1], after[:1]) for before, after in zip(lines, lines[step:], strict=False) if before or after]
+    if not firsts or not all(map(all, firsts)):
         return None
-    shift = []
-    for field in fields:
-        shift.append(by := field[first] - field[0])
-        if field[first:] != ([*map(by.__add__, field[:-first])] if by else field[:-first]):
-            return None
+    shift, *others = {tuple(map(sub, after, before)) for (before,), (after,) in firsts}
+    (before,), (after,) = firsts[0]
+    if others or places(before) != places(after):
+        return None
+    for before, after in zip(fields, fields[step:], strict=False):
+        for by, old, new in zip(shift, before, after, strict=False):
+            if new != (tuple(map(by.__add__, old)) if by else old):
+                return None
     lane, reg, slot, row, col, last, _ = shift
-    return (lane, reg, slot, row, col) if lane % lanes == 0 and col == last else None
+    return (lane, reg, slot, row, col) if col == last else None
 
 
 def in_words(kind: str, step: int, lines: int, shift: Shift, register: str = "register") -> str:
