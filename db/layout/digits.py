@@ -56,12 +56,16 @@ def sums(axes: Mapping[str, Sequence[int]], values: Iterable[Sequence[int]]) -> 
     for column, extent in zip(others, extents[1:], strict=True):
         places = [place * extent + number for place, number in zip(places, column, strict=True)]
     size = math.prod(extents)
-    if len(places) != size or {*places} != {*range(size)}:
+    if len(places) != size or any(min(column) < 0 for column in axes.values()):
         return None
-    in_order = sorted(range(size), key=places.__getitem__)
+    in_order = [-1] * size
+    for number, place in enumerate(places):
+        in_order[place] = number
+    if -1 in in_order:  # as another place is there twice
+        return None
     texts = []
     for column in values:
-        at = [column[place] for place in in_order]
+        at = [column[number] for number in in_order]
         text = _sum(at, extents, [*axes])
         if text is None:
             crossed = _crossed(at, extents)
