@@ -41,6 +41,7 @@ if interruption.BY_MODULE and not sys.flags.safe_path:
 
 # isort: split
 import os
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
@@ -387,7 +388,7 @@ class Database:
         expect_names(tiles, Tiles.__annotations__)
         query = Query() if operand is None else _compared(operand)
         best = right is None or (isinstance(right, str) and right.lower() == DEFAULT_SOURCE)
-        with self.reader.snapshot():
+        with self.reader.snapshot(), self._explained(query):
             lefts = self._side(left)
             rights = crosscheck.read_sources(self.reader) if right is None or best else self._side(right)
             if tiling := Tiling.of(**tiles):
@@ -435,7 +436,8 @@ class Database:
         judged = crosscheck.named(every, sources)
         head = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
         shipped = self.reader.shipped()
-        found = crosscheck.judge(judged, every, *filter(None, [query]), shipped=shipped)
+        with self._explained(query or Query()):
+            found = crosscheck.judge(judged, every, *filter(None, [query]), shipped=shipped)
         if unjudged := [result.key for results in found.unjudged.values() for result in results]:
             head["Unjudged"] = f"{counted(len(unjudged), 'fragment')}, for which no evidence has elements"
             own = {source.name for source in judged}
@@ -444,6 +446,18 @@ class Database:
                 command = shlex.join(("lanemap", "diff", sources[0], holder))
                 head["Unjudged"] += f"; {holder} has some of them, and cannot judge them: {command}"
         return defect.Report(defect.defects(judged, every, findings, query, shipped=shipped), head)
+
+    @contextmanager
+    def _explained(self, query: Query) -> Iterator[None]:
+        """Where there is nothing to compare, say also what is wrong in names that nothing has."""
+        try:
+            yield
+        except AbsentError as error:
+            try:
+                self.matching(query)
+            except AbsentError as why:
+                raise AbsentError(f"{error}: {why}") from None
+            raise
 
     def _side(self, side: str | PathLike[str] | Source) -> Sequence[Source]:
         """The sources that a side of a comparison is: one, or those of a library."""
@@ -791,6 +805,8 @@ class Database:
 
             form = table_format(output, format)
         requests = one_or_several(query) or [Query()]
+        if isinstance(output, str) and len(words := output.split()) > 1 and all(map(Query.begins, words)):
+            raise LanemapError(f"{output!r} is an operand, and no file to write: query={output!r} exports it", "output")
         # What may not be written is refused before anything is read.
         with opened(BytesIO() if output is None or form == "dataset" else output) as file, self.reader.snapshot():
             queries = [(self.prefer_dense if isinstance(item, str) else _query)(item, **which) for item in requests]

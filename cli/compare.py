@@ -1,13 +1,13 @@
 """What sources say of each other: ``lanemap check``, ``diff`` and ``report``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import dropwhile
 from pathlib import Path
 from typing import Annotated, Unpack
 
 import typer
 
-from .. import Database, LanemapError, Query, Tiles
+from .. import Query, Tiles
 from .app import DISAGREES, OK, app, open_database, opened, write, write_report
 from .options import ReportFormat, argument, next_words, source_names
 
@@ -18,28 +18,14 @@ _OPERAND = "Only this operand, or instruction"
 
 def _next_word(context: typer.Context, incomplete: str) -> list[str]:
     """A completer for sources, and for the words of an operand behind them."""
-    named = [*dropwhile(lambda word: not Query.begins(word), context.params.get("words") or [])]
+    named = _operand(context.params.get("words") or [])
     sources = [] if named else source_names(context, incomplete)
     return [*sources, *next_words(named, context, incomplete)]
 
 
-def _sides(database: Database, words: Sequence[str], two: bool = False) -> tuple[list[str], Query | None]:
-    """The sources that words begin with, or the ``two`` sources or files, and the operand that those behind them name.
-
-    A word that may name a source and an operand is the source. Any instruction may be one of an import, or of a file.
-    """
-    sources, instructions = ({name.lower() for name in database.names(kind)} for kind in ("source", "instruction"))
-
-    def of_operand(at: int, word: str) -> bool:
-        name = word.lower()
-        side = name in sources or (two and Path(word).exists())
-        begins = Query.begins(word) or name.partition(" ")[0] in instructions
-        if two and at > 1:
-            return begins or not side
-        return at > 0 and begins and not side
-
-    end = next((at for at, word in enumerate(words) if of_operand(at, word)), len(words))
-    return [*words[:end]], Query.compared(words[end:]) if words[end:] else None
+def _operand(words: Iterable[str]) -> list[str]:
+    """Of words that begin with sources those of the operand behind them."""
+    return [*dropwhile(lambda word: not Query.begins(word), words)]
 
 
 @app.command(epilog="Example: lanemap check")
@@ -87,10 +73,10 @@ def diff(
     warps. Exit code 0 means that all of the left side agrees, 1 that something is different or cannot be judged.
     """
     with open_database(db) as database, opened(output, [left, *(words or ())]) as file:
-        (_, *right), operand = _sides(database, [left, *(words or ())], two=True)
-        if len(right) > 1:
-            raise LanemapError(f"compare two sources, not {1 + len(right)}: {right[1]} names no operand either")
-        comparison = database.diff(left, next(iter(right), None), operand, **tiles)
+        right, *operand = words or [None]
+        if right is not None and Query.begins(right) and not Path(right).exists():
+            right, operand = None, [right, *operand]
+        comparison = database.diff(left, right, Query.compared(operand) if operand else None, **tiles)
         write_report(comparison, format, file, everything=everything)
     return DISAGREES if comparison.unexplained or (comparison.exit_code and not allow_unjudged) else OK
 
@@ -111,7 +97,8 @@ def report(
     effect on a product and the true layout. Exit code 1 means that there are defects.
     """
     with open_database(db) as database, opened(output) as file:
-        sources, operand = _sides(database, words)
-        defects = database.report(*sources, operand=operand)
+        operand = _operand(words[1:])
+        sources = words[: len(words) - len(operand)]
+        defects = database.report(*sources, operand=Query.compared(operand) if operand else None)
         write(defects.report(format.lower()), file)
     return DISAGREES if defects.defects else OK

@@ -232,6 +232,7 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
         (lambda db: db.draw("m16n8k16", "f16", "A", lanes=["a"]), "lane 'a' is not a whole number"),
         (lambda db: db.draw("m16n8k16", "f16", "A", values=5), "values 5 is not text"),
         (lambda db: db.export(format="cute", query=5), "5 names no operand"),
+        (lambda db: db.export("m16n8k16 f16 A", format="cpp"), "no file to write: query='m16n8k16 f16 A' exports it"),
         (lambda db: db.check(5), "source 5 is not text"),
         (lambda db: db.check([5]), "source 5 is not text"),
         (lambda db: db.report(5), "source 5 is not text"),

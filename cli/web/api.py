@@ -266,7 +266,9 @@ async def check(
 
 
 @explained
-async def compared(operand: str | None = None, **tiles: Unpack[Tiles]) -> dict[str, Any]:
+async def compared(
+    _: Annotated[None, Depends(_known)], operand: str | None = None, **tiles: Unpack[Tiles]
+) -> dict[str, Any]:
     """The operand to compare, and the tile that the left side claims."""
     # A form also sends the fields that are empty.
     return {name: value or None for name, value in {"operand": operand, **tiles}.items()}

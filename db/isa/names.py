@@ -156,17 +156,21 @@ class Query:
             tokens = cls.parse(token).tokens
         except LanemapError:  # a vendor, or an opcode that is misspelt
             return True
-        return is_role(token) or {*tokens.values()} != {"instruction"} or not tokens.keys().isdisjoint(INSTRUCTIONS)
+        known = {*tokens.values()} != {"instruction"} or not tokens.keys().isdisjoint(INSTRUCTIONS)
+        return known or is_role(token) or token.isdigit()
 
     @classmethod
     def compared(cls, tokens: str | Sequence[str]) -> Query:
-        """What the tokens of a comparison ask for, where a role alone is that of every instruction.
+        """What the tokens of a comparison ask for, where a role or a vendor alone is that of every instruction.
 
-        >>> Query.compared("A").parameters()["role"]
-        'A'
+        >>> Query.compared("A").parameters()["role"], Query.compared("amd").parameters()["vendor"]
+        ('A', 'amd')
         """
         if not all(tokens):
             raise LanemapError("a word of the operand is empty: leave it out")
+        parts = tokens.split() if isinstance(tokens, str) else tokens
+        if len(parts) == 1 and parts[0].lower() in VENDORS:
+            return cls(vendor=parts[0])
         query = cls.parse(tokens)
         alone = query.role is None and is_role(query.shape)
         return replace(query, shape=None, role=query.shape) if alone else query

@@ -583,6 +583,21 @@ def test_the_examples_of_queries_work(reader):
 
 
 @pytest.mark.slow
+def test_a_page_compares_the_operand_that_it_shows(reader):
+    """An address of before, which named its shape, type and role apart, is told what there is."""
+    (link,) = (
+        link for link in Elements(reader.get("/mma/m16n8k256/b1/A").text).links("a") if "left=ptx-isa-9.4&" in link
+    )
+    compared = reader.get(link).text
+    assert "A of mma m16n8k256 b1" in compared
+    assert "m16n8k128" not in compared
+    before = reader.get("/compare?left=ptx-isa-9.4&shape=m16n8k256&type=b1&role=A")
+    assert before.status_code == 400
+    assert "there is no parameter shape: choose from" in before.text
+    assert "operand" in before.text
+
+
+@pytest.mark.slow
 def test_a_file_is_compared_and_not_kept(reader, database, tmp_path):
     before = len(database.sources())
     table = database.find("m16n8k16", "f16", "A").drop(columns="source")
