@@ -73,9 +73,10 @@ def diff(
     warps. Exit code 0 means that all of the left side agrees, 1 that something is different or cannot be judged.
     """
     with open_database(db) as database, opened(output, [left, *(words or ())]) as file:
-        right, *operand = words or [None]
-        if right is not None and Query.begins(right) and not Path(right).exists():
-            right, operand = None, [right, *operand]
+        operand = words or []
+        right = None
+        if operand and (Path(operand[0]).exists() or not Query.begins(operand[0])):
+            right, *operand = operand
         comparison = database.diff(left, right, Query.compared(operand) if operand else None, **tiles)
         write_report(comparison, format, file, everything=everything)
     return DISAGREES if comparison.unexplained or (comparison.exit_code and not allow_unjudged) else OK

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
 from operator import itemgetter
@@ -209,7 +209,7 @@ class _Sheet:
     units: int = 1
     rows: Spans = ()
     columns: Spans = ()
-    elements: Elements = ()
+    elements: Elements = field(default_factory=list)
     notes: tuple[str, ...] = ()
     alike: Sequence[_Sheet] = ()
 
@@ -272,10 +272,10 @@ def _large(fragment: Fragment) -> bool:
 def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
-    elements, count, lane = [*fragment.tuples()], fragment.slots, itemgetter(slice(1))
-    lines = runs.parted(elements, max(fragment.threads, 1 + max(map(itemgetter(0), elements), default=0)), lane)
+    elements, count, down = [*fragment.tuples()], fragment.slots, itemgetter(slice(1))
+    lines = runs.parted(elements, max(fragment.threads, 1 + max(map(itemgetter(0), elements), default=0)), down)
     kinds, registers = ("lane", unit(fragment)), [reg for reg, _ in slots]
-    places = lane, lambda element: (element[1] * count + element[2],)
+    places = down, lambda element: (element[1] * count + element[2],)
     sheets: Sequence[_Sheet] = [_Sheet(fragment, lines, len(slots), *places, kinds, registers, count)]
     folded = _large(fragment) and not view.whole
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
@@ -363,12 +363,12 @@ def _fold(sheets: Sequence[_Sheet], axis: int) -> Sequence[_Sheet]:
     folded = []
     for sheet, table, shift in zip(sheets, tables, shifts, strict=True):
         notes = *sheet.notes, runs.in_words(*counted, shift, unit(sheet.fragment))
-        first = table[:step]
         if axis:
-            lines = runs.parted(dict.fromkeys(chain.from_iterable(first)), len(sheet.lines), sheet.down)
+            left = dict.fromkeys(chain(*table[:step]))
+            lines = runs.parted(left, len(sheet.lines), sheet.down)
             folded.append(replace(sheet, lines=lines, count=step, notes=notes))
         else:
-            folded.append(replace(sheet, lines=first, notes=notes))
+            folded.append(replace(sheet, lines=table[:step], notes=notes))
     return folded
 
 

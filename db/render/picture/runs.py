@@ -193,15 +193,14 @@ def repeat(
 
 def _shift(lines: Sequence[Line], fields: Sequence[Sequence[Sequence[int]]], step: int, places: Places) -> Shift | None:
     """The one shift from every element to that in its place so many lines further on; ``fields`` are those of lines."""
-    firsts = [(before[:1], after[:1]) for before, after in zip(lines, lines[step:], strict=False) if before or after]
-    if not firsts or not all(map(all, firsts)):
+    pairs = [pair for pair in zip(lines, lines[step:], strict=False) if any(pair)]
+    if not pairs or not all(map(all, pairs)):
         return None
-    shift, *others = {tuple(map(sub, after, before)) for (before,), (after,) in firsts}
-    (before,), (after,) = firsts[0]
-    if others or places(before) != places(after):
+    shift, *others = {tuple(map(sub, after[0], before[0])) for before, after in pairs}
+    if others or places(pairs[0][0][0]) != places(pairs[0][1][0]):
         return None
-    for before, after in zip(fields, fields[step:], strict=False):
-        for by, old, new in zip(shift, before, after, strict=False):
+    for its, further in zip(fields, fields[step:], strict=False):
+        for by, old, new in zip(shift, its, further, strict=False):
             if new != (tuple(map(by.__add__, old)) if by else old):
                 return None
     lane, reg, slot, row, col, last, _ = shift
