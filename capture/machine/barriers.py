@@ -106,7 +106,7 @@ def _counted(
 
     def vote(group: ActiveThreads) -> Callable[[Array], None]:
         votes[group.mask] = (value.bits ^ negated)[group.mask]
-        unwritten[group.mask] = value.origins[group.mask, 0] == UNSET
+        unwritten[group.mask] = value.origins[group.mask, 0] <= UNSET
         return meet
 
     return vote

@@ -1,6 +1,7 @@
 """Whether what an instruction computes hangs on what nobody wrote: it is computed again with other values of that.
 
 A byte of a result that changes is one that nobody wrote, whatever the instruction; one that stays is made of the rest.
+Of what moves bits, each bit by itself is.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from ...db.layout.algebra import Array
 from .launch import Step
 from .ptx import Function, Number, Statement
 from .schedule import Machine
-from .values import NONE, UNSET, ActiveThreads, Register
+from .values import NONE, UNSET, ActiveThreads, Register, unset_bits, unset_origins
 
 #: What each byte is tried with: the least and the greatest numbers of all types, and some between.
 _BYTES = (0x00, 0xFF, 0x7F, 0x80, 0x3F, 0xBF)
 
 
-def propagate_unset(machine: Machine, instruction: Statement, function: Function, step: Step) -> Step:
+def propagate_unset(machine: Machine, instruction: Statement, function: Function, step: Step, *, bitwise: bool) -> Step:
     """A step that computes its first operand of the others, and says which bytes of it nobody wrote."""
     target, *operands = instruction.operands
     results, sources = ([*machine.named(each, function), machine.carry] for each in ((target,), operands))
@@ -36,30 +37,32 @@ def propagate_unset(machine: Machine, instruction: Statement, function: Function
             for source in sources:
                 source.origin = None
             for (source, hole), value in zip(holes.items(), values, strict=True):
-                data = np.where(hole, value, _bytes(source.bits)).astype("u1")
+                data = _bytes(source.bits) & ~hole | value.astype("u1") & hole
                 source.bits = (data & (1 if source.width == 1 else 0xFF)).view(source.bits.dtype).ravel()
             step(group)
             tried.append([each.bits for each in results])
             for each, (bits, origin) in before.items():
                 each.bits, each.origin = bits, origin
         for source, hole in holes.items():
-            source.origin = np.where(hole, NONE, source.origins)
+            source.origin = np.where(hole > 0, NONE, source.origins)
         step(group)
         for source in holes.keys() - {*results}:
             source.origin = before[source][1]
         for result, found in zip(results, zip(*tried, strict=True), strict=True):
-            changes = np.any([_bytes(bits ^ result.bits) for bits in found], axis=0)
+            changes = np.bitwise_or.reduce([_bytes(bits ^ result.bits) for bits in found])
             if changes.any():
-                result.origin = np.where(changes, UNSET, result.origins)
+                if not bitwise or result.width == 1:
+                    changes = np.where(changes > 0, 0xFF, 0)
+                result.origin = np.where(changes > 0, unset_origins(changes), result.origins)
 
     return run
 
 
 def _unset(register: Register, group: ActiveThreads) -> Array | None:
-    """The bytes of a register that nobody wrote, in the threads of a group; None where there are none."""
+    """The bits of its bytes that nobody wrote, in the threads of a group; None where there are none."""
     if register.origin is None or register.origin.min() > UNSET:
         return None
-    hole = (register.origin == UNSET) & group.mask[:, None]
+    hole = np.where(group.mask[:, None], unset_bits(register.origin), np.uint8(0))
     return hole if hole.any() else None
 
 

@@ -10,10 +10,7 @@ import numpy as np
 
 from ...db.isa.shared import BoundingBox
 from ...db.layout.algebra import Array
-from .values import UNSET
-
-#: The origin of a byte between two allocations, which no thread may touch.
-OUTSIDE = -3
+from .values import OUTSIDE, UNSET
 
 #: Where the windows of state spaces begin in the generic address space. The low 32 bits of an address in shared memory
 #: are its offset. The last window has no end.

@@ -110,4 +110,6 @@ def bind(machine: Machine, instruction: Statement, function: Function) -> Step:
     if words := refused(parts, len(instruction.operands)):
         raise Unknown(words)
     step = make(machine, instruction, function)
-    return propagate_unset(machine, instruction, function, step) if make in _COMPUTES else step
+    if make not in _COMPUTES:
+        return step
+    return propagate_unset(machine, instruction, function, step, bitwise=make in bits.MAKERS.values())

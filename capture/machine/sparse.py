@@ -55,7 +55,7 @@ def metadata(
         words, (lane, byte) = register.bits[threads], _governing(a, e)
         ids = register.origins[threads[:, lane], byte]
         held_ids = register.origins[threads[:, e.table["lane"].astype(np.intp)], _byte(e)]
-        if (unset := (register.origins[threads[:, supplies]] == UNSET).any(axis=(1, 2))).any():
+        if (unset := (register.origins[threads[:, supplies]] <= UNSET).any(axis=(1, 2))).any():
             machine.fault("unset", threads[unset, 0], "metadata is uninitialised")
         try:
             return Chosen(decode(words, a, e), ids, held_ids, held(e))
@@ -109,7 +109,7 @@ def scales(
         numbers = np.ones((len(threads), max(line) + 1, count), np.float32)
         numbers[:, line, block] = values.decode(type_, 8, codes)
         ids = register.origins[threads[:, lane], slot]
-        if (unset := (ids == UNSET).any(axis=1)).any():
+        if (unset := (ids <= UNSET).any(axis=1)).any():
             machine.fault("unset", threads[unset, 0], f"{role} is uninitialised")
         return Scales(numbers, ids, held(layout))
 

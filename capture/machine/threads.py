@@ -36,7 +36,7 @@ from .ptx import (
     Vector,
     bits_of,
 )
-from .values import NONE, UNSET, Register
+from .values import NONE, OUTSIDE, UNSET, Register
 
 #: Static shared memory begins here: address 0 is none, and sm_90 reserves the first kilobyte.
 _FIRST_SHARED = 1024
@@ -253,7 +253,7 @@ class Threads:
 
     def expect_set(self, register: Register, threads: Array, what: str) -> None:
         """Note where nobody wrote what some threads have in a register."""
-        if register.origin is not None and (unset := (register.origin[threads] == UNSET).any(axis=-1)).any():
+        if register.origin is not None and (unset := (register.origin[threads] <= UNSET).any(axis=-1)).any():
             self.fault("unset", threads[unset], f"{what} is uninitialised")
 
     def warp_names(self, first: Array) -> Array:
@@ -282,7 +282,7 @@ class Threads:
             index = at if memory is self.spaces.globe else at + owner[who] * memory.size
             if memory is self.spaces.globe and good.any():
                 touched = memory.origin[np.where(good, index, 0)[:, None] + np.array([0, size - 1])]
-                good &= (touched != -3).all(axis=1)
+                good &= (touched != OUTSIDE).all(axis=1)
             if not good.all():
                 wrong = who[~good]
                 self.fault("bounds", wrong, f"{memory.name} memory at {int(at[~good][0]):#x} is out of bounds")

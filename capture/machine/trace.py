@@ -292,7 +292,7 @@ def _origins(argument: Argument, origin: Array) -> Array:
         return whole(origin.reshape(-1, argument.bits // 8))
     # Of those that share a byte only the first has its origin.
     place, bit = np.divmod(np.arange(prod(argument.shape)) * argument.bits, 8)
-    return np.where((bit == 0) | (origin[place] < 0), origin[place], MIXED)
+    return np.where((bit == 0) | (origin[place] < 0), np.maximum(origin[place], UNSET), MIXED)
 
 
 def _output(

@@ -23,8 +23,9 @@ from ...db.layout.fragment import Fragment
 from .. import values
 from .ptx import SourceLine, bits_of
 
-#: Origins that are no element and no node: of constants, of what comes from several places, of what nobody wrote.
-NONE, MIXED, UNSET = 0, -1, -2
+#: Origins that are no element and no node: of constants, of what comes from several places, of what lies between two
+#: allocations, of what nobody wrote. Where nobody wrote some bits of a byte, it has one below UNSET that says which.
+NONE, MIXED, OUTSIDE, UNSET = 0, -1, -2, -3
 
 #: Types of numpy for those of PTX. Those of bits are unsigned numbers.
 _LETTERS = {"u": "u", "s": "i", "b": "u", "f": "f"}
@@ -154,6 +155,16 @@ def _unsigned(width: int) -> str:
     return "?" if width == 1 else f"u{width // 8}"
 
 
+def unset_origins(bits: Array) -> Array:
+    """The origins of bytes of which nobody wrote these bits."""
+    return np.where(bits == 0, NONE, UNSET - 0xFF + bits.astype(np.int32))
+
+
+def unset_bits(origin: Array) -> Array:
+    """The bits of bytes that nobody wrote, the inverse of ``unset_origins``."""
+    return np.where(origin <= UNSET, origin + 0xFF - UNSET, 0).astype("u1")
+
+
 def spread(ids: Array, width: int) -> Array:
     """The same origin for each byte of a register."""
     return np.broadcast_to(ids[:, None], (len(ids), max(width // 8, 1)))
@@ -163,10 +174,10 @@ def whole(origin: Array) -> Array:
     """The origin that the bytes of each row (rows, bytes) have in common, those apart that have none."""
     first = origin[:, 0]
     if (origin == first[:, None]).all():
-        return first
+        return np.maximum(first, UNSET)
     high, low = origin.max(axis=1), origin.min(axis=1)
     alike = ((origin == high[:, None]) | (origin == NONE)).all(axis=1)
-    return np.where(low == UNSET, UNSET, np.where(alike, high, MIXED)).astype(np.int32)
+    return np.where(low <= UNSET, UNSET, np.where(alike, high, MIXED)).astype(np.int32)
 
 
 def merged(first: Array, second: Array) -> Array:

@@ -4,10 +4,13 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lanemap.capture.machine.values import UNSET as UNSET_ORIGIN
 
 from ..gpu.corpus import right
+from ..modes import examples
 from .conftest import run
 from .kernels import ARGUMENTS, FORMULA
 from .test_operands import MMA, changed
@@ -221,6 +224,27 @@ def test_the_last_write_is_named_also_of_another_block():
     assert found.findings[0].details == ("the first is to[0], stored at line 7 by warp 0, lane 0 of block 1",)
 
 
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ("shl.b32 %never, %never, 1; and.b32 %a, %never, 1;", False),
+        ("shl.b32 %never, %never, 1; or.b32 %never, %never, 1; and.b32 %a, %never, 1;", False),
+        ("shl.b32 %never, %never, 1; or.b32 %never, %never, 1; and.b32 %a, %never, 2;", True),
+        (" ".join(f"bfi.b32 %never, %a, %never, {at}, 4;" for at in range(0, 32, 4)) + "mov.b32 %a, %never;", False),
+        (" ".join(f"bfi.b32 %never, %a, %never, {at}, 4;" for at in range(0, 28, 4)) + "mov.b32 %a, %never;", True),
+        ("and.b32 %never, %never, 15; st.shared.u8 [%s], %never; ld.shared.u8 %a, [%s]; shr.u32 %a, %a, 4;", False),
+        ("and.b32 %never, %never, 15; st.shared.u8 [%s], %never; ld.shared.u8 %a, [%s]; shr.u32 %a, %a, 3;", True),
+        ("and.b32 %never, %never, 7; shfl.sync.idx.b32 %a, %never, 3, 31, -1; bfe.u32 %a, %a, 3, 29;", False),
+        ("and.b32 %never, %never, 8; setp.ne.u32 %q, %never, 0; selp.u32 %a, 6, 7, %q;", True),
+        ("and.b32 %never, %never, 8; bfe.u32 %never, %never, 0, 3; add.u32 %a, %a, %never;", False),
+        ("and.b32 %never, %never, 8; add.u32 %a, %a, %never; and.b32 %a, %a, 7;", True),  # said of whole bytes
+    ],
+)
+def test_bits_that_nobody_wrote_are_told_from_those_beside_them(lines, named):
+    kinds = {each.kind for each in left(f"{lines} {KEEP}").findings}
+    assert kinds == ({"unset"} if named else set())
+
+
 @pytest.mark.parametrize("formula", [FORMULA, None])
 @pytest.mark.parametrize(("register", "count"), [("%a0", 64), ("%a1", 64), ("%b0", 128)])
 def test_what_a_product_makes_of_what_nobody_wrote_is_named(formula, register, count):
@@ -301,3 +325,29 @@ def test_what_changes_with_a_byte_is_what_nobody_wrote_without_it(line):
         assert not (said & ~changes).any(), (line, data, other, unset)
         missed, count = missed + np.count_nonzero(~said & changes), count + 1024
     assert missed <= count / 100, (missed, count)
+
+
+BITS = """and.b32 %x, %x, I; or.b32 %x, %x, I; xor.b32 %x, %x, I; not.b32 %x, %x; shl.b32 %x, %x, F; shr.u32 %x, %x, F;
+shr.s32 %x, %x, F; bfe.u32 %x, %x, F, F; bfe.s32 %x, %x, F, F; bfi.b32 %x, %o, %x, F, F; bfi.b32 %x, %x, %o, F, F;
+prmt.b32 %x, %x, %o, I; shf.l.wrap.b32 %x, %x, %o, F; szext.clamp.s32 %x, %x, F""".replace("\n", " ").split("; ")
+
+
+@pytest.mark.slow
+@examples(100)
+@given(st.data())
+def test_bits_that_change_with_a_byte_are_those_that_nobody_wrote(data):
+    """Against all 256 values of one byte, after several instructions, each of which has what nobody wrote once."""
+    amount, word = st.integers(0, 40).map(str), st.integers(0, 2**32 - 1).map(str)
+    chosen = data.draw(st.lists(st.sampled_from(BITS), min_size=1, max_size=4))
+    lines = [re.sub("[IF]", lambda found: data.draw(word if found[0] == "I" else amount), line) for line in chosen]
+    lines += [f"bfe.u32 %d, %x, {bit}, 1; st.global.u8 [%to+{bit}], %d" for bit in range(32)]
+    unset, known = data.draw(st.integers(0, 3)), data.draw(st.tuples(*[st.integers(0, 255)] * 4))
+    stores = [f"st.shared.u8 [%s+{at}], {byte};" for at, byte in enumerate(known) if at != unset]
+    text = BYTE.replace("LINE\nst.global.u32 [%to], %d;", "; ".join(lines) + ";").replace("OTHER", data.draw(word))
+    text = text.replace("mad.wide.u32 %to, %t, 4, %to;", "mad.wide.u32 %to, %t, 32, %to;")
+    every, found = (
+        run(text.replace("STORES", " ".join([*stores, *more])), ["to=u8[256,32]"], block=256)
+        for more in ([f"st.shared.u8 [%s+{unset}], %t;"], [])
+    )
+    bits, ids = every.outputs["to"], found.judge.stored.ids.reshape(256, 32)
+    assert ((ids == UNSET_ORIGIN) == (bits != bits[0]).any(axis=0)).all(), chosen
