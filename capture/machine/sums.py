@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from .labels import ANY, Labelling
 from .product import Term
+from .ptx import SourceLine
 from .values import NONE, Join, Tape
 
 #: What is said of a sum that has the terms of the product.
@@ -18,9 +19,12 @@ RIGHT = "it adds the right products"
 _MOST_TERMS = 1 << 17
 
 
-def terms(tape: Tape, origin: int) -> Counter[tuple[int, ...]] | None:
-    """The products that were added, by the origins of their factors; None where that cannot be followed."""
-    found: Counter[tuple[int, ...]] = Counter()
+def terms(tape: Tape, origin: int) -> dict[tuple[int, ...], list[SourceLine | None]] | None:
+    """The products that were added, by the origins of their factors; None where that cannot be followed.
+
+    Each has the places of the tensor instructions that added it, the last first, and None for another one.
+    """
+    found: dict[tuple[int, ...], list[SourceLine | None]] = defaultdict(list)
     open_ = [origin]
     while open_:
         node = open_.pop()
@@ -29,7 +33,7 @@ def terms(tape: Tape, origin: int) -> Counter[tuple[int, ...]] | None:
         if node < 0 or len(found) > _MOST_TERMS:
             return None
         if node < tape.starts[0]:
-            found[node,] += 1
+            found[node,].append(None)
             continue
         event, place = tape.event(node)
         if isinstance(event, Join):
@@ -37,7 +41,7 @@ def terms(tape: Tape, origin: int) -> Counter[tuple[int, ...]] | None:
             if event.kind == "add":
                 open_ += [left, right]
             elif event.kind == "mul":
-                found[tuple(sorted((left, right)))] += 1
+                found[tuple(sorted((left, right)))].append(None)
             else:
                 return None
             continue
@@ -49,7 +53,7 @@ def terms(tape: Tape, origin: int) -> Counter[tuple[int, ...]] | None:
             if NONE not in factors[:2]:
                 if min(factors) < NONE:
                     return None
-                found[tuple(sorted(each for each in factors if each != NONE))] += 1
+                found[tuple(sorted(each for each in factors if each != NONE))].append(event.place)
     return found
 
 
@@ -60,11 +64,12 @@ def words(of: Labelling, output: int, index: Sequence[int], origin: int) -> str:
     if found is None or step.functions:
         return ""
     keys: Counter[tuple[tuple[int, tuple[int, ...]], ...]] = Counter()
-    for ids, count in found.items():
+    places: dict[tuple[tuple[int, tuple[int, ...]], ...], SourceLine | None] = {}
+    for ids, added in found.items():
         labels = of.labels(np.array(ids))
-        keys[tuple(sorted((int(n), tuple(i.tolist())) for n, i in zip(labels.array, labels.place, strict=True)))] += (
-            count
-        )
+        key = tuple(sorted((int(n), tuple(i.tolist())) for n, i in zip(labels.array, labels.place, strict=True)))
+        keys[key] += len(added)
+        places.setdefault(key, added[0])
     wanted = Counter(
         key for term in step.terms for key in _wanted(of, term, dict(zip(step.left.indices, index, strict=False)))
     )
@@ -83,7 +88,8 @@ def words(of: Labelling, output: int, index: Sequence[int], origin: int) -> str:
     total = sum(keys.values())
     if foreign:
         first = next(key for key in extra if key not in wanted)
-        return f"{subject} adds {product(first)} ({foreign} of {total} products are not of this sum)"
+        where = f" at {places[first]}" if places[first] else ""
+        return f"{subject} adds {product(first)}{where} ({foreign} of {total} products are not its own)"
     if twice:
         return f"{subject} adds {product(twice[0])} {keys[twice[0]]} times ({len(twice)} products are added again)"
     if missing:

@@ -277,4 +277,4 @@ red.global.add.f32 [%c], %x; ret; }"""
     found = run(text, {**given_, "c": "f32[1]=0"}, "c[i] = a[i] b[i]", block=1)
     assert "c[0] adds a[0] x b[0] 2 times" in found.text(), found
     found = run(text, {**given_, "c": "f32[1]=1"}, "c[i] = a[i] b[i]", block=1)
-    assert "c[0] adds c[0] (1 of 3 products are not of this sum)" in found.text(), found
+    assert "c[0] adds c[0] (1 of 3 products are not its own)" in found.text(), found
