@@ -141,7 +141,7 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
     further = np.diff(layout)
     if ((further < 0) | ((further == 0) & (np.diff(place_numbers(columns)) <= 0))).any():
         raise LanemapError("elements are not sorted by lane, register and slot, or a slot has two")
-    layouts = [packed(rows) for rows in np.split(table, starts[1:-1])]
+    layouts = [packed(rows.tobytes()) for rows in np.split(table, starts[1:-1])]
     checked, fragments = set[Hashable](), list[Fragment]()
     for listed in header.fragments:
         key, number = Key(*listed.key), listed.layout

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
+from sqlalchemy import create_engine, text
 
 import lanemap
 from lanemap.cli import main
@@ -254,17 +255,16 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="session")
 def new_database(server):
     """Make a database on the server, empty or a copy of another one; its address."""
-    import psycopg
-
-    admin = psycopg.connect(server, autocommit=True)
+    admin = create_engine(server.replace("postgresql", "postgresql+psycopg", 1), isolation_level="AUTOCOMMIT")
 
     def new_database(template: str = "template1") -> str:
         name = f"test_{next(_NUMBERS)}"
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        with admin.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
         return server.replace("/postgres?", f"/{name}?")
 
     yield new_database
-    admin.close()
+    admin.dispose()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import pytest
 import lanemap
 
 PACKAGES = {"capture", "cli", "db", "ingest"}
-HEAVY = {"pandas", "pyarrow", "numpy", "lark", "PIL", "reportlab"}
+HEAVY = {"pandas", "pyarrow", "sqlalchemy", "numpy", "lark", "PIL", "reportlab"}
 if tuple(map(int, version("typer").split(".")[:2])) < (0, 29):  # as pyproject.toml says
     HEAVY.add("pydantic")
 

@@ -1,4 +1,7 @@
-"""Connections for reading, to an SQLite file and to PostgreSQL, and the state of a database."""
+"""Connections for reading, to an SQLite file and to PostgreSQL, and the state of a database.
+
+SQLite is read with the standard library alone: SQLAlchemy is too slow to import.
+"""
 
 import re
 import sqlite3

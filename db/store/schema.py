@@ -26,86 +26,134 @@ For ``seal`` see ``integrity``.
 The number of a source, fragment or mapping is never reused.
 """
 
-import re
-from collections.abc import Sequence
+from typing import Any
 
-#: How a file and a server spell a number that is given to each row, packed elements, and rows kept in order.
-_SPELT = {
-    False: {"NUMBERED": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT", "PACKED": "BLOB", "CLUSTERED": "WITHOUT ROWID"},
-    True: {"NUMBERED": "SERIAL PRIMARY KEY", "PACKED": "BYTEA", "CLUSTERED": ""},
-}
+import sqlalchemy as sa
 
-_TABLES = """
-CREATE TABLE meta (key VARCHAR NOT NULL PRIMARY KEY, value VARCHAR NOT NULL);
-CREATE TABLE source (
-    id NUMBERED,
-    name VARCHAR NOT NULL UNIQUE,
-    kind VARCHAR NOT NULL, title VARCHAR NOT NULL, provenance VARCHAR NOT NULL
-);
-CREATE TABLE mapping (
-    id NUMBERED,
-    digest VARCHAR NOT NULL UNIQUE,
-    elements PACKED NOT NULL,
-    registers INTEGER NOT NULL, cols INTEGER NOT NULL, times INTEGER NOT NULL, width INTEGER NOT NULL,
-    rows_of INTEGER REFERENCES mapping (id),
-    rows_sum BIGINT NOT NULL
-);
-CREATE TABLE repetition (
-    width INTEGER NOT NULL, col INTEGER NOT NULL, first INTEGER NOT NULL, number INTEGER NOT NULL,
-    PRIMARY KEY (width, col)
-) CLUSTERED;
-CREATE INDEX repetition_first ON repetition (width, first, number, col);
-CREATE TABLE citation (id NUMBERED, words VARCHAR NOT NULL UNIQUE);
-CREATE TABLE fragment (
-    id NUMBERED,
-    source_id INTEGER NOT NULL REFERENCES source (id) ON DELETE CASCADE,
-    mapping_id INTEGER REFERENCES mapping (id),
-    citation_id INTEGER NOT NULL REFERENCES citation (id),
-    instruction VARCHAR NOT NULL, shape VARCHAR NOT NULL, type VARCHAR NOT NULL, role VARCHAR NOT NULL,
-    major VARCHAR, selector SMALLINT, qualifiers VARCHAR,
-    rows SMALLINT NOT NULL, cols SMALLINT NOT NULL,
-    threads SMALLINT NOT NULL, registers SMALLINT NOT NULL, register_bits SMALLINT NOT NULL,
-    slots SMALLINT NOT NULL, slot_bits SMALLINT NOT NULL, first_bit SMALLINT,
-    status VARCHAR NOT NULL, seal VARCHAR NOT NULL
-);
-CREATE TABLE member (
-    id NUMBERED,
-    fragment_id INTEGER NOT NULL REFERENCES fragment (id) ON DELETE CASCADE,
-    shape VARCHAR NOT NULL,
-    mapping_id INTEGER REFERENCES mapping (id)
-);
-CREATE TABLE element (
-    mapping_id INTEGER NOT NULL,
-    lane SMALLINT NOT NULL, reg SMALLINT NOT NULL, slot SMALLINT NOT NULL,
-    row SMALLINT NOT NULL, col SMALLINT NOT NULL, col_last SMALLINT NOT NULL, computation SMALLINT NOT NULL,
-    PRIMARY KEY (mapping_id, lane, reg, slot)
-) CLUSTERED;
-CREATE TABLE finding (
-    id NUMBERED,
-    fragment_id INTEGER NOT NULL REFERENCES fragment (id) ON DELETE CASCADE,
-    words VARCHAR NOT NULL,
-    UNIQUE (fragment_id, words)
-);
-CREATE INDEX ix_finding_fragment_id ON finding (fragment_id);
-CREATE TABLE instruction (
-    name VARCHAR NOT NULL PRIMARY KEY,
-    vendor VARCHAR NOT NULL, threads SMALLINT NOT NULL, moves VARCHAR NOT NULL, sparse SMALLINT NOT NULL
-);
-CREATE TABLE form (
-    mnemonic VARCHAR NOT NULL PRIMARY KEY,
-    instruction VARCHAR NOT NULL REFERENCES instruction (name),
-    shape VARCHAR NOT NULL, opcode VARCHAR, atom VARCHAR, target VARCHAR NOT NULL, ptx VARCHAR
-);
-CREATE INDEX ix_form_opcode ON form (opcode);
-CREATE INDEX ix_form_atom ON form (atom);
-CREATE TABLE operand (
-    mnemonic VARCHAR NOT NULL REFERENCES form (mnemonic),
-    role VARCHAR NOT NULL, type VARCHAR NOT NULL, major VARCHAR, qualifiers VARCHAR,
-    PRIMARY KEY (mnemonic, role)
-);
+metadata = sa.MetaData()
+
+
+def _required(kind: type[sa.types.TypeEngine[Any]], *names: str, **options: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False, **options) for name in names]
+
+
+def _numbered(name: str, *columns: Any) -> sa.Table:
+    """A table of rows with numbers that are never reused."""
+    return sa.Table(name, metadata, sa.Column("id", sa.Integer, primary_key=True), *columns, sqlite_autoincrement=True)
+
+
+meta = sa.Table("meta", metadata, sa.Column("key", sa.String, primary_key=True), *_required(sa.String, "value"))
+
+source = _numbered(
+    "source", *_required(sa.String, "name", unique=True), *_required(sa.String, "kind", "title", "provenance")
+)
+
+mapping = _numbered(
+    "mapping",
+    *_required(sa.String, "digest", unique=True),
+    *_required(sa.LargeBinary, "elements"),
+    *_required(sa.Integer, "registers", "cols", "times", "width"),
+    sa.Column("rows_of", sa.ForeignKey("mapping.id")),
+    *_required(sa.BigInteger, "rows_sum"),
+)
+
+repetition = sa.Table(
+    "repetition",
+    metadata,
+    *_required(sa.Integer, "width", "col", primary_key=True, autoincrement=False),
+    *_required(sa.Integer, "first", "number"),
+    sqlite_with_rowid=False,
+)
+sa.Index("repetition_first", *(repetition.c[name] for name in ("width", "first", "number", "col")))
+
+citation = _numbered("citation", *_required(sa.String, "words", unique=True))
+
+fragment = _numbered(
+    "fragment",
+    sa.Column("source_id", sa.ForeignKey("source.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("mapping_id", sa.ForeignKey("mapping.id"), index=True),
+    sa.Column("citation_id", sa.ForeignKey("citation.id"), nullable=False),
+    *_required(sa.String, "instruction", "shape", "type", "role"),
+    sa.Column("major", sa.String),
+    sa.Column("selector", sa.SmallInteger),
+    sa.Column("qualifiers", sa.String),
+    *_required(sa.SmallInteger, "rows", "cols", "threads", "registers", "register_bits", "slots", "slot_bits"),
+    sa.Column("first_bit", sa.SmallInteger),
+    *_required(sa.String, "status", "seal"),
+)
+sa.Index(
+    "fragment_key",
+    *(fragment.c[name] for name in ("shape", "type", "role", "source_id", "instruction")),
+    sa.func.coalesce(fragment.c.major, sa.text("''")),
+    sa.func.coalesce(fragment.c.selector, sa.text("-1")),
+    sa.func.coalesce(fragment.c.qualifiers, sa.text("''")),
+    unique=True,
+)
+
+member = _numbered(
+    "member",
+    sa.Column("fragment_id", sa.ForeignKey("fragment.id", ondelete="CASCADE"), nullable=False, index=True),
+    *_required(sa.String, "shape", index=True),
+    sa.Column("mapping_id", sa.ForeignKey("mapping.id")),
+)
+
+element = sa.Table(
+    "element",
+    metadata,
+    sa.Column("mapping_id", sa.Integer, primary_key=True, autoincrement=False),  # unchecked, as there are so many
+    *_required(sa.SmallInteger, "lane", "reg", "slot", primary_key=True, autoincrement=False),
+    *_required(sa.SmallInteger, "row", "col", "col_last", "computation"),
+    sqlite_with_rowid=False,
+)
+element_cell = sa.Index("element_cell", element.c.mapping_id, element.c.row, element.c.col)
+
+finding = sa.Table(
+    "finding",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("fragment_id", sa.ForeignKey("fragment.id", ondelete="CASCADE"), nullable=False, index=True),
+    *_required(sa.String, "words"),
+    sa.UniqueConstraint("fragment_id", "words"),
+)
+
+instruction = sa.Table(
+    "instruction",
+    metadata,
+    sa.Column("name", sa.String, primary_key=True),
+    *_required(sa.String, "vendor"),
+    *_required(sa.SmallInteger, "threads"),
+    *_required(sa.String, "moves"),
+    *_required(sa.SmallInteger, "sparse"),
+)
+
+form = sa.Table(
+    "form",
+    metadata,
+    sa.Column("mnemonic", sa.String, primary_key=True),
+    sa.Column("instruction", sa.ForeignKey("instruction.name"), nullable=False),
+    *_required(sa.String, "shape"),
+    sa.Column("opcode", sa.String, index=True),
+    sa.Column("atom", sa.String, index=True),
+    *_required(sa.String, "target"),
+    sa.Column("ptx", sa.String),
+)
+
+operand = sa.Table(
+    "operand",
+    metadata,
+    sa.Column("mnemonic", sa.ForeignKey("form.mnemonic"), primary_key=True),
+    sa.Column("role", sa.String, primary_key=True),
+    *_required(sa.String, "type"),
+    sa.Column("major", sa.String),
+    sa.Column("qualifiers", sa.String),
+)
+
+NAMED = """
 CREATE VIEW named AS
 SELECT id AS fragment_id, shape, mapping_id, NULL AS member FROM fragment
-UNION ALL SELECT fragment_id, shape, mapping_id, id FROM member;
+UNION ALL SELECT fragment_id, shape, mapping_id, id FROM member
+"""
+LAYOUT = """
 CREATE VIEW layout AS
 SELECT named.shape, fragment.type, fragment.role,
        element.lane, element.reg + number * mapping.registers AS reg, element.slot,
@@ -120,20 +168,3 @@ JOIN element ON element.mapping_id = COALESCE(mapping.rows_of, mapping.id)
     AND element.reg < mapping.registers AND element.col < mapping.cols
 JOIN repetition ON repetition.width = mapping.width AND first = element.col AND number < mapping.times
 """
-
-#: Indexes of the largest tables, which are made faster of all rows than row by row.
-INDEXES = (
-    "CREATE INDEX IF NOT EXISTS element_cell ON element (mapping_id, row, col)",
-    "CREATE INDEX IF NOT EXISTS ix_member_shape ON member (shape)",
-    "CREATE INDEX IF NOT EXISTS ix_member_fragment_id ON member (fragment_id)",
-    "CREATE INDEX IF NOT EXISTS ix_fragment_mapping_id ON fragment (mapping_id)",
-    """CREATE UNIQUE INDEX IF NOT EXISTS fragment_key ON fragment (shape, type, role, source_id, instruction,
-    coalesce(major, ''), coalesce(selector, -1), coalesce(qualifiers, ''))""",
-)
-
-
-def definitions(*, server: bool) -> Sequence[str]:
-    """The statements that define all tables and views, and the indexes of the small ones."""
-    spelt = _SPELT[server]
-    text = re.sub("|".join(spelt), lambda word: spelt[word[0]], _TABLES)
-    return [statement.strip() for statement in text.split(";")]

@@ -3,14 +3,18 @@
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from operator import attrgetter
+from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter, itemgetter
 from typing import Any
 from zlib import compress
 
 import msgspec
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import NullPool
 
 from ..errors import AbsentError, LanemapError, UnavailableError, validated
 from ..heap import uncollected
@@ -18,18 +22,16 @@ from ..isa.forms import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
 from ..isa.spelling import atom, opcode
-from ..layout.fragment import Citation, Element, Fragment, Source, check_names
+from ..layout.fragment import Citation, Fragment, Source, check_names
 from ..layout.structure import check, expected
+from . import schema
 from .connection import busy, connected, recover, wait_for_lock
 from .integrity import SEALED, rows_sum, seal, seals
 from .location import SCHEMA_VERSION, Location
 from .repetition import Extent, extents, lenders, whole
-from .schema import INDEXES, definitions
+from .schema import LAYOUT, NAMED, element, finding, mapping, member, meta, metadata
 
 Progress = Callable[[Source], object]
-
-#: A connection of ``sqlite3`` or ``psycopg``, on which nothing is committed but by a statement.
-Connection = Any
 
 #: The advisory lock of every writer: any number, as long as all versions of Lanemap use the same one.
 _LOCK = 0x4C414E45
@@ -39,16 +41,6 @@ _VARIABLES = 512
 
 #: Of ``element`` that are Python's numbers at once: a multiple of the rows of a statement.
 _ROWS = 1 << 14
-
-#: The columns of tables that are filled here, but for the number that each row gets.
-_MAPPING = "mapping (digest, elements, registers, cols, times, width, rows_of, rows_sum)"
-_FRAGMENT = (
-    *("source_id", "mapping_id", "citation_id", "instruction", "shape", "type", "role", "major", "selector"),
-    *("qualifiers", "rows", "cols", "threads", "registers", "register_bits", "slots", "slot_bits", "first_bit"),
-    *("status", "seal"),
-)
-_ELEMENT = f"element (mapping_id, {', '.join(Element._fields)})"
-_INSTRUCTION = "instruction (name, vendor, threads, moves, sparse)"
 
 _LONGEST_PROVENANCE = 1 << 20
 
@@ -84,8 +76,9 @@ def ship(
         if "meta" not in tables:
             if tables:
                 raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
-            for statement in definitions(server=location.file is None):
-                _run(connection, statement)
+            metadata.create_all(connection, checkfirst=False)
+            for view in (NAMED, LAYOUT):
+                connection.execute(sa.text(view))
         elif not again and _meta_value(connection, "shipped") == shipped:
             return
         _write_forms(connection)
@@ -101,7 +94,7 @@ def load(
     A source of the same name is replaced, or kept if not ``replacing``.
     """
     with _transaction(location) as connection:
-        present = {name for (name,) in _run(connection, "SELECT lower(name) FROM source")}
+        present = connection.scalars(sa.select(sa.func.lower(schema.source.c.name))).all()
         loaded = [new for new in sources if replacing or new.name.lower() not in present]
         if loaded:
             _load(connection, loaded, progress)
@@ -116,148 +109,126 @@ def remove(location: Location, name: str) -> None:
     """
     with _transaction(location) as connection:
         if not _delete(connection, name):
-            names = [name for (name,) in _run(connection, "SELECT name FROM source ORDER BY id")]
+            names = connection.scalars(sa.select(schema.source.c.name).order_by(schema.source.c.id)).all()
             raise AbsentError(f"no source {name or repr(name)}: {source_names(name, names)}")
         _finish(connection)
 
 
-def _delete(connection: Connection, name: str) -> int:
+def _delete(connection: sa.Connection, name: str) -> int:
     """Delete a source, whatever the case of its name; returns how many there were."""
-    return int(_run(connection, "DELETE FROM source WHERE lower(name) = lower(?)", name).rowcount)
+    named = sa.func.lower(schema.source.c.name) == sa.func.lower(name)
+    return connection.execute(sa.delete(schema.source).where(named)).rowcount
 
 
-def _meta_value(connection: Connection, key: str) -> str | None:
-    found: tuple[str] | None = _run(connection, "SELECT value FROM meta WHERE key = ?", key).fetchone()
-    return found and found[0]
+def _meta_value(connection: sa.Connection, key: str) -> str | None:
+    return connection.scalar(sa.select(meta.c.value).where(meta.c.key == key))
 
 
 @contextmanager
-def _transaction(location: Location, mode: str = "rw") -> Iterator[Connection]:
+def _transaction(location: Location, mode: str = "rw") -> Iterator[sa.Connection]:
     """A transaction that excludes other writers from its first statement on. Mode ``rwc`` makes the file if need be.
 
     Raises:
         LanemapError: an error of the database.
     """
-    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
-    lost: tuple[type[Exception], ...] = ()
-    if location.file is None:
-        import psycopg
-
-        errors, lost = (psycopg.Error,), (psycopg.OperationalError,)
+    engine = _engine(location, mode)
     try:
-        with closing(_opened(location, mode)) as connection:
+        with engine.connect() as connection:
             if location.file is not None:
-                _run(connection, "PRAGMA foreign_keys = ON")
+                connection.exec_driver_sql("PRAGMA foreign_keys = ON")
                 # Makes commits durable: otherwise a deleted journal may reappear after a power failure.
-                wait_for_lock(lambda: _done(connection, "PRAGMA synchronous = EXTRA"), location)
+                wait_for_lock(lambda: _execute(connection, "PRAGMA synchronous = EXTRA"), location)
                 # Otherwise what does not fit into the cache is written early, and readers must wait until the end.
-                _run(connection, "PRAGMA cache_spill = OFF")
-                # What is sorted, and what a statement of many rows would restore, is small: no file is written for it.
-                _run(connection, "PRAGMA temp_store = MEMORY")
+                connection.exec_driver_sql("PRAGMA cache_spill = OFF")
                 # ANALYZE need not read all rows of an index: the elements of all layouts are alike.
-                _run(connection, "PRAGMA analysis_limit = 1000")
-                wait_for_lock(lambda: _done(connection, "BEGIN IMMEDIATE"), location)
+                connection.exec_driver_sql("PRAGMA analysis_limit = 1000")
+                wait_for_lock(lambda: _execute(connection, "BEGIN IMMEDIATE"), location)
             else:
-                _run(connection, "BEGIN")
-                locked = f"SELECT pg_try_advisory_xact_lock({_LOCK})"
-                wait_for_lock(lambda: bool(_run(connection, locked).fetchone()[0]), location)
+                connection.exec_driver_sql("BEGIN")
+                locked = sa.select(sa.func.pg_try_advisory_xact_lock(_LOCK))
+                wait_for_lock(lambda: bool(connection.scalar(locked)), location)
             yield connection
-            wait_for_lock(lambda: _done(connection, "COMMIT"), location)
-    except errors as error:
-        kind = UnavailableError if isinstance(error, lost) else LanemapError
-        raise kind(_in_words(error, location)) from None
+            wait_for_lock(lambda: _execute(connection, "COMMIT"), location)
+    except DBAPIError as error:
+        raise _in_words(error, location) from None
+    finally:
+        engine.dispose()
 
 
-def _opened(location: Location, mode: str) -> Connection:
-    """A connection that does not begin transactions itself."""
+def _engine(location: Location, mode: str) -> sa.Engine:
+    """An engine that does not begin transactions itself, which Python's sqlite3 would do only after CREATE TABLE."""
     if (file := location.file) is not None:
         recover(file)
         address = f"{file.absolute().as_uri()}?mode={mode}"
-        return sqlite3.connect(address, uri=True, timeout=0, isolation_level=None)
-    connection = connected(location)
-    connection.autocommit = True
-    return connection
+        # Not in the engine's address, because the name of a file may contain ? and %.
+        open_file = partial(sqlite3.connect, address, uri=True, timeout=0, isolation_level=None)
+        return sa.create_engine("sqlite://", poolclass=NullPool, creator=open_file)
+    # The address is parsed as it is for readers.
+    return sa.create_engine(
+        "postgresql+psycopg://", poolclass=NullPool, isolation_level="AUTOCOMMIT", creator=partial(connected, location)
+    )
 
 
-def _in_file(connection: Connection) -> bool:
-    return isinstance(connection, sqlite3.Connection)
-
-
-def _run(connection: Connection, statement: str, *values: Any) -> Any:
-    """The cursor of a statement, in which each ``?`` stands for a value."""
-    return connection.execute(_spelled(connection, statement), values)
-
-
-def _run_each(connection: Connection, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Run a statement with the values of each row."""
-    connection.cursor().executemany(_spelled(connection, statement), rows)
-
-
-def _spelled(connection: Connection, statement: str) -> str:
-    return statement if _in_file(connection) else statement.replace("?", "%s")
-
-
-def _done(connection: Connection, statement: str) -> bool:
+def _execute(connection: sa.Connection, statement: str) -> bool:
     """Whether a statement was executed, not stopped by a lock."""
     try:
-        _run(connection, statement)
-    except sqlite3.Error as error:
-        if not busy(error):
+        connection.exec_driver_sql(statement)
+    except DBAPIError as error:
+        if not busy(error.orig):
             raise
         return False
     return True
 
 
-def _in_words(error: Exception, location: Location) -> str:
+def _in_words(error: DBAPIError, location: Location) -> LanemapError:
     """A database's error as one line."""
-    reason = location.without_secrets(str(error).strip().splitlines()[0])
+    reason = location.without_secrets(str(error.orig).strip().splitlines()[0])
     if "not a database" in reason:
-        return f"{location} is not a Lanemap database: name another file"
+        return LanemapError(f"{location} is not a Lanemap database: name another file")
     if "unable to open" in reason or "readonly" in reason:
-        return f"cannot write {location}: {reason}: name a file that can be written"
-    return f"{location}: {reason}"
+        return LanemapError(f"cannot write {location}: {reason}: name a file that can be written")
+    lost = location.file is None and isinstance(error, OperationalError)
+    return (UnavailableError if lost else LanemapError)(f"{location}: {reason}")
 
 
-def _tables(connection: Connection) -> list[str]:
+def _tables(connection: sa.Connection) -> list[str]:
     """The tables of the schema in which new ones are made, not of other visible schemas of the server."""
-    return [name for (name,) in _run(connection, _NAMES[_in_file(connection)])]
+    inspector = sa.inspect(connection)
+    return inspector.get_table_names(inspector.default_schema_name)
 
 
-_NAMES = {
-    True: "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'",
-    False: "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
-}
-
-
-def _load(connection: Connection, sources: Iterable[Source], progress: Progress | None) -> None:
+def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progress | None) -> None:
     checked: dict[object, list[str]] = {}
+    first = connection.scalar(sa.select(mapping.c.id).limit(1)) is None
+    late = [*element.indexes, *member.indexes, *schema.fragment.indexes] if first else []
+    for index in late:  # which is made faster of all rows than row by row
+        index.drop(connection)
     for source in sources:
         check_names(source)
         if progress:
             progress(source)
         _replace(connection, source, checked)
-    for index in INDEXES:
-        _run(connection, index)
+    for index in late:
+        index.create(connection)
     _finish(connection)
     # Without statistics the planner does not use the index to look up a cell.
-    _run(connection, "ANALYZE")
+    connection.exec_driver_sql("ANALYZE")
 
 
-def _replace(connection: Connection, new: Source, checked: dict[object, list[str]]) -> None:
+def _replace(connection: sa.Connection, new: Source, checked: dict[object, list[str]]) -> None:
     """Store a source in place of that of its name. ``checked`` has what was found in layouts of the same load."""
     _delete(connection, new.name)
-    values = new.name, new.kind, new.title, provenance(new)
-    stored = "INSERT INTO source (name, kind, title, provenance) VALUES (?, ?, ?, ?) RETURNING id"
-    ((source_id,),) = _run(connection, stored, *values).fetchall()
+    values = {"name": new.name, "kind": new.kind, "title": new.title, "provenance": provenance(new)}
+    source_id = connection.scalar(sa.insert(schema.source).values(values).returning(schema.source.c.id))
     if not new.fragments:
         return
     mappings = _store_elements(connection, new.fragments)
     cited = {citation: _words(citation) for citation in dict.fromkeys(one.citation for one in new.fragments)}
     citations = _store_citations(connection, cited.values())
-    names = _run(connection, "SELECT DISTINCT instruction FROM fragment")
-    spelt = {name.lower(): name for (name,) in names}  # one instruction is spelt alike in all sources
+    names = connection.scalars(sa.select(schema.fragment.c.instruction).distinct())
+    spelt = {name.lower(): name for name in names}  # one instruction is spelt alike in all sources
     own = [name for name in SEALED if name not in ("rows", "cols", "citation")]
-    values_of, rows = attrgetter(*own), []
+    values_of, stored, rows = attrgetter(*own), itemgetter(*schema.fragment.c.keys()[1:]), []
     for fragment in new.fragments:
         row = dict(zip(own, values_of(fragment), strict=True))
         row["rows"], row["cols"] = fragment.dimensions
@@ -265,60 +236,57 @@ def _replace(connection: Connection, new: Source, checked: dict[object, list[str
         row["instruction"] = spelt.setdefault(fragment.instruction.lower(), fragment.instruction)
         row |= {"source_id": source_id, "mapping_id": mappings.get(fragment.digest or ""), "seal": seal(row)}
         row["citation_id"] = citations[row["citation"]]
-        rows.append([row[name] for name in _FRAGMENT])
-    _insert(connection, f"fragment ({', '.join(_FRAGMENT)})", rows)
+        rows.append(stored(row))
+    _insert(connection, schema.fragment, rows)
     # Ids ascend in the order of insertion. Returning them would take SQLite a statement for every row.
-    numbers = _run(connection, "SELECT id FROM fragment WHERE source_id = ? ORDER BY id", source_id)
-    stored_as = {number: fragment for (number,), fragment in zip(numbers, new.fragments, strict=True)}
+    columns = schema.fragment.c
+    ids = connection.scalars(sa.select(columns.id).where(columns.source_id == source_id).order_by(columns.id)).all()
     of_family = [
         (number, shape, cells and mappings[cells.digest])
-        for number, fragment in stored_as.items()
+        for number, fragment in zip(ids, new.fragments, strict=True)
         for shape, cells in fragment.members.items()
     ]
-    _insert(connection, "member (fragment_id, shape, mapping_id)", of_family)
+    _insert(connection, member, of_family)
     findings = []
-    for number, fragment in stored_as.items():
+    for number, fragment in zip(ids, new.fragments, strict=True):
         if fragment.has_rows:
             alike = fragment.digest, expected(fragment)
             if alike not in checked:
                 checked[alike] = check(fragment)
             findings += [(number, words) for words in checked[alike]]
-    _insert(connection, "finding (fragment_id, words)", findings)
+    _insert(connection, finding, findings)
 
 
-def _finish(connection: Connection) -> None:
+def _finish(connection: sa.Connection) -> None:
     """Delete unused layouts and instructions, add instructions that only fragments have, and seal the tables."""
-    unused = _run(connection, _UNUSED).fetchall()
-    _run_each(connection, "DELETE FROM element WHERE mapping_id = ?", unused)
-    _run_each(connection, "DELETE FROM mapping WHERE id = ?", unused)
-    _run(connection, "DELETE FROM citation WHERE id NOT IN (SELECT citation_id FROM fragment)")
-    others = [row for row in _run(connection, "SELECT name FROM instruction") if row[0] not in INSTRUCTIONS]
-    _run_each(connection, "DELETE FROM instruction WHERE name = ?", others)
-    threads = _run(connection, "SELECT instruction, MAX(threads) FROM fragment GROUP BY instruction")
-    unknown = sorted((name, most) for name, most in threads if name not in INSTRUCTIONS)
-    _insert(connection, _INSTRUCTION, [_instruction_row(name, most) for name, most in unknown])
-    _write_meta(connection, seals(lambda statement: _run(connection, statement).fetchall(), file=_in_file(connection)))
+    columns = schema.fragment.c
+    numbers = (columns.mapping_id, member.c.mapping_id)
+    named = [sa.select(number).where(number.is_not(None)) for number in numbers]
+    lent = sa.select(mapping.c.rows_of).where(mapping.c.id.in_(sa.union(*named)), mapping.c.rows_of.is_not(None))
+    unused = mapping.c.id.not_in(sa.union(*named, lent))
+    connection.execute(sa.delete(element).where(element.c.mapping_id.in_(sa.select(mapping.c.id).where(unused))))
+    connection.execute(sa.delete(mapping).where(unused))
+    used = sa.select(columns.citation_id)
+    connection.execute(sa.delete(schema.citation).where(schema.citation.c.id.not_in(used)))
+    connection.execute(sa.delete(schema.instruction).where(schema.instruction.c.name.not_in(list(INSTRUCTIONS))))
+    threads = sa.select(columns.instruction, sa.func.max(columns.threads)).group_by(columns.instruction)
+    unknown = sorted((name, most) for name, most in connection.execute(threads) if name not in INSTRUCTIONS)
+    _insert(connection, schema.instruction, [_instruction_row(name, most) for name, most in unknown])
+    in_file, cursor = connection.dialect.name == "sqlite", connection.connection.cursor()
+    # SQLAlchemy would make an object of each row.
+    _write_meta(connection, seals(lambda statement: cursor.execute(statement).fetchall(), file=in_file))
 
 
-#: Neither a fragment nor a member has them, nor what is a part of them, which comes first.
-_UNUSED = """
-SELECT id FROM mapping WHERE id NOT IN (
-    SELECT mapping_id FROM named WHERE mapping_id IS NOT NULL
-    UNION SELECT rows_of FROM mapping WHERE rows_of IS NOT NULL AND id IN (SELECT mapping_id FROM named)
-) ORDER BY id DESC
-"""
+def _write_meta(connection: sa.Connection, values: Mapping[str, str]) -> None:
+    connection.execute(sa.delete(meta).where(meta.c.key.in_(list(values))))
+    _insert(connection, meta, values.items())
 
 
-def _write_meta(connection: Connection, values: Mapping[str, str]) -> None:
-    _run_each(connection, "DELETE FROM meta WHERE key = ?", [(key,) for key in values])
-    _insert(connection, "meta (key, value)", [*values.items()])
-
-
-def _write_forms(connection: Connection) -> None:
+def _write_forms(connection: sa.Connection) -> None:
     """Write the tables of instructions, forms and operands that this version of Lanemap knows."""
-    for statement in ("DELETE FROM operand", "DELETE FROM form", "DELETE FROM instruction"):
-        _run(connection, statement)
-    _insert(connection, _INSTRUCTION, [*map(_instruction_row, INSTRUCTIONS)])
+    for table in (schema.operand, schema.form, schema.instruction):
+        connection.execute(sa.delete(table))
+    _insert(connection, schema.instruction, map(_instruction_row, INSTRUCTIONS))
     rows: list[tuple[Any, ...]] = []
     operands: list[tuple[Any, ...]] = []
     for form in forms():
@@ -327,8 +295,8 @@ def _write_forms(connection: Connection) -> None:
         rows.append((form.mnemonic, form.name, form.shape, *spelled, form.listed, version))
         keys = [form.key(role) for role in form.types if role in form.instruction.register_roles]
         operands += [(form.mnemonic, key.role, key.type, key.major, key.qualifiers) for key in keys]
-    _insert(connection, "form (mnemonic, instruction, shape, opcode, atom, target, ptx)", rows)
-    _insert(connection, "operand (mnemonic, role, type, major, qualifiers)", operands)
+    _insert(connection, schema.form, rows)
+    _insert(connection, schema.operand, operands)
 
 
 def _instruction_row(name: str, threads: int | None = None) -> tuple[Any, ...]:
@@ -336,20 +304,23 @@ def _instruction_row(name: str, threads: int | None = None) -> tuple[Any, ...]:
     return name, row.vendor.name, threads or row.threads, row.moves, int(row.sparse)
 
 
-def _insert(connection: Connection, into: str, rows: Sequence[Sequence[Any]] | NDArray[Any]) -> None:
-    """Insert rows into the columns of a table."""
+def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]] | NDArray[Any]) -> None:
+    """Insert rows with their values in the order of the last columns: a number before them is given by the database."""
+    if not isinstance(rows, np.ndarray):
+        rows = np.array([*rows], object)
     if not len(rows):
         return
-    rows = rows if isinstance(rows, np.ndarray) else np.array(rows, object)
+    in_file = connection.dialect.name == "sqlite"
     width = rows.shape[1]
-    marks = f"({', '.join('?' * width)})"
-    # SQLite takes many at once in a third of the time.
-    for group in (_VARIABLES // width if _in_file(connection) else 1, 1):
+    marks = f"({', '.join(['?' if in_file else '%s'] * width)})"
+    names = ", ".join(f'"{name}"' for name in table.c.keys()[-width:])
+    # SQLAlchemy would take each row apart again, and SQLite takes many at once in a third of the time.
+    for group in (_VARIABLES // width if in_file else 1, 1):
         whole = len(rows) // group * group
         if whole:
+            statement = f'INSERT INTO "{table.name}" ({names}) VALUES {", ".join([marks] * group)}'  # noqa: S608
             together = rows[:whole].reshape(-1, group * width).tolist()
-            statement = f"INSERT INTO {into} VALUES {', '.join([marks] * group)}"  # noqa: S608 - names of columns
-            _run_each(connection, statement, together)
+            connection.exec_driver_sql(statement, [*map(tuple, together)])
         rows = rows[whole:]
 
 
@@ -357,20 +328,19 @@ def _words(citation: Citation) -> str:
     return json.dumps({name: value for name, value in citation._asdict().items() if value is not None})
 
 
-def _store_citations(connection: Connection, cited: Iterable[str]) -> dict[str, int]:
+def _store_citations(connection: sa.Connection, cited: Iterable[str]) -> dict[str, int]:
     """Store the citations that are not there yet; returns the numbers of all, by their words."""
-    present = dict(_run(connection, _CITATIONS))
-    _insert(connection, "citation (words)", [(words,) for words in dict.fromkeys(cited) if words not in present])
-    return dict(_run(connection, _CITATIONS))
+    columns = schema.citation.c
+    every = sa.select(columns.words, columns.id)
+    present = {row.words for row in connection.execute(every)}
+    _insert(connection, schema.citation, [(words,) for words in dict.fromkeys(cited) if words not in present])
+    return {row.words: row.id for row in connection.execute(every)}
 
 
-_CITATIONS = "SELECT words, id FROM citation"
-
-
-def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
+def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) -> dict[str, int]:
     """Store the layouts that are not there yet; returns the ids of all, by digest."""
-    every = "SELECT digest, id FROM mapping"
-    ids: dict[str, int] = dict(_run(connection, every))
+    every = sa.select(mapping.c.digest, mapping.c.id)
+    ids = dict(connection.execute(every).all())
     tables = {str(new.digest): new.table for new in fragments if new.has_rows and new.digest not in ids}
     families = {part.digest: str(new.digest) for new in fragments for part in new.members.values() if part}
     for new in fragments:
@@ -382,30 +352,34 @@ def _store_elements(connection: Connection, fragments: Sequence[Fragment]) -> di
     extent = extents(tables, shared, wholes)
     stored = {digest: extent[digest].within(table) for digest, table in tables.items() if digest not in shared}
     lending = [
-        (digest, compress(tables[digest].data, 1), *extent[digest], None, rows_sum(rows))
+        (digest, compress(tables[digest].tobytes(), 1), *extent[digest], None, rows_sum(rows))
         for digest, rows in stored.items()
     ]
-    _insert(connection, _MAPPING, lending)
-    ids = dict(_run(connection, every))
-    _insert(connection, _MAPPING, [(at, b"", *extent[at], ids[shared[at]], 0) for at in tables if at in shared])
-    ids = dict(_run(connection, every))
+    _insert(connection, mapping, lending)
+    ids = dict(connection.execute(every).all())
+    _insert(connection, mapping, [(at, b"", *extent[at], ids[shared[at]], 0) for at in tables if at in shared])
+    ids = dict(connection.execute(every).all())
     _store_repetitions(connection, extent.values())
     if not stored:
         return ids
     number = np.repeat(np.array([ids[digest] for digest in stored], "i4"), [*map(len, stored.values())])
     rows = np.column_stack([number, np.concatenate([*stored.values()]).view("<i2").reshape(len(number), -1)])
-    if _in_file(connection):
-        for at in range(0, len(rows), _ROWS):
-            _insert(connection, _ELEMENT, rows[at : at + _ROWS])
-    else:
-        with connection.cursor().copy(f"COPY {_ELEMENT} FROM STDIN") as copy:
+    if connection.dialect.name == "postgresql":
+        columns = ", ".join(element.c.keys())
+        with connection.connection.cursor().copy(f"COPY element ({columns}) FROM STDIN") as copy:
             copy.write("".join("\t".join(map(str, row)) + "\n" for row in rows.tolist()))
+    else:
+        for at in range(0, len(rows), _ROWS):
+            _insert(connection, element, rows[at : at + _ROWS])
     return ids
 
 
-def _store_repetitions(connection: Connection, needed: Iterable[Extent]) -> None:
+def _store_repetitions(connection: sa.Connection, needed: Iterable[Extent]) -> None:
     """Store those of the widths that are not there yet."""
-    present = dict(_run(connection, "SELECT width, MAX(number) FROM repetition GROUP BY width"))
+    columns = schema.repetition.c
+    present = dict(
+        connection.execute(sa.select(columns.width, sa.func.max(columns.number)).group_by(columns.width)).all()
+    )
     most = {of.width: of.times for of in sorted(needed, key=attrgetter("times"))}
     rows = [
         (width, number * width + first, first, number)
@@ -413,7 +387,7 @@ def _store_repetitions(connection: Connection, needed: Iterable[Extent]) -> None
         for number in range(present.get(width, -1) + 1, times)
         for first in range(min(width, 0), abs(width))
     ]
-    _insert(connection, "repetition (width, col, first, number)", rows)
+    _insert(connection, schema.repetition, rows)
 
 
 class _WrongClaim(msgspec.Struct):

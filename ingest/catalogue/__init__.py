@@ -356,7 +356,7 @@ def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
     assert of is not None
     bits = stated(layout, of)
     apart = np.bincount(bits.ravel() // of.step).max() == 1
-    return packed(shared(key, bits)) if apart else None
+    return packed(shared(key, bits).tobytes()) if apart else None
 
 
 def _first(cells: Packed | None, key: Key) -> Packed | None:
@@ -367,8 +367,8 @@ def _first(cells: Packed | None, key: Key) -> Packed | None:
 @lru_cache(1 << 11)
 def _columns(cells: Packed, count: int) -> Packed:
     """The elements of the first columns."""
-    first = chosen(cells.array, cells.array["col"] < count)
-    return cells if len(first) == len(cells.array) else packed(first)
+    inside = cells.array["col"] < count
+    return cells if inside.all() else packed(chosen(cells.array, inside).tobytes())
 
 
 @lru_cache(1 << 9)
@@ -376,7 +376,7 @@ def _written(key: Key, table: str) -> Packed:
     """The elements of a box that a tensor map writes."""
     of = box(key)
     assert of is not None
-    return packed(shared(key, tabled(table, of)))
+    return packed(shared(key, tabled(table, of)).tobytes())
 
 
 @lru_cache(1 << 8)
@@ -391,7 +391,7 @@ def _elements(numbers: str, formula: str, letter: str, registers: int, slots: in
     columns |= {"lane": lane, "slot": element, "computation": np.asarray(products)[lane]}
     if "computation" in parsed:
         columns["computation"] = value_at(parsed, "computation", letter, lane, element)
-    return packed(elements(columns, slots))
+    return packed(elements(columns, slots).tobytes())
 
 
 #: How a document has what an earlier version of it has.

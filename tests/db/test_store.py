@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import create_engine, text
 
 import lanemap
 from lanemap.db.isa.instructions import Key
@@ -555,18 +556,19 @@ def test_a_server_that_does_not_answer_is_one_line(tmp_path):
 
 @pytest.mark.parametrize("path", ["public", "mine, public", "mine"])
 def test_tables_of_other_schemas_are_not_ours(server, fragments, path, monkeypatch):
-    import psycopg
-
     monkeypatch.setattr(lanemap, "_shipped", lambda: [small(fragments[0])])
     name = f"schemas_{path.replace(', ', '_')}"
+    url = server.replace("postgresql", "postgresql+psycopg", 1)
     for database, statements in (
         ("postgres", [f"CREATE DATABASE {name}", f"ALTER DATABASE {name} SET search_path TO {path}"]),
         (name, [f"CREATE SCHEMA {schema}" for schema in ("mine", "other")]),
         (name, [f"CREATE TABLE {schema}.meta (a int)" for schema in {"other", "public"} - {path}]),
     ):
-        with psycopg.connect(server.replace("/postgres?", f"/{database}?"), autocommit=True) as connection:
+        engine = create_engine(url.replace("/postgres?", f"/{database}?"), isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
             for statement in statements:
-                connection.execute(statement)
+                connection.execute(text(statement))
+        engine.dispose()
     place = server.replace("/postgres?", f"/{name}?")
     for _ in range(2):
         with lanemap.open(place) as database:

@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import event
 
 from lanemap import LanemapError
 from lanemap.db.layout.fragment import Source
@@ -56,17 +57,14 @@ def load(place, fragments):
 
 @pytest.fixture
 def fault(monkeypatch):
-    """A fault at each statement that is written with, also that which commits, before and after it."""
-    fault = Fault()
+    """A fault at each statement that is written with, before and after it, and at each commit."""
+    fault, make = Fault(), store._engine
 
-    def faulty(run):
-        def with_faults(*arguments):
-            translated()
-            done = run(*arguments)
-            translated()
-            return done
-
-        return with_faults
+    def engine(location, mode):
+        made = make(location, mode)
+        for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
+            event.listen(made, name, lambda *_: translated())
+        return made
 
     def translated():
         try:
@@ -74,8 +72,7 @@ def fault(monkeypatch):
         except OSError as error:
             raise LanemapError(str(error)) from None
 
-    for name in ("_run", "_run_each"):
-        monkeypatch.setattr(store, name, faulty(getattr(store, name)))
+    monkeypatch.setattr(store, "_engine", engine)
     return fault
 
 
