@@ -23,9 +23,10 @@ from .convert import narrow_values, to_narrow
 from .values import round_bf16
 
 _MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  # which tears units apart
-_EXTENTS = r"\d{1,12}(?:x\d{1,12})*"
+_EXTENTS, _CORNER = r"\d{1,12}(?:x\d{1,12})*", r"-?\d{1,5}(?:x-?\d{1,5})*"
 #: What is written of a tensor map behind its array, each with what it may be.
 _OF_MAP = {"box": _EXTENTS, "swizzle": _MODES, "shape": _EXTENTS, "strides": _EXTENTS, "every": _EXTENTS, "fill": "nan"}
+_OF_MAP |= {"lower": _CORNER, "upper": _CORNER}
 _MAP = re.compile(r"map\(\s*(\w+)\s*((?:,[^,()]*)*)\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 _STRUCT = re.compile(r"struct\((.*)\)", re.DOTALL)
@@ -43,6 +44,7 @@ class MapOf(NamedTuple):
 
     The tensor may have another ``shape`` than the array, and its own ``strides``, in elements from one to the next; of
     a box every so many elements are copied (``elementStrides``), and ``fill`` is what lies outside of the tensor.
+    One of im2col has ``lower`` and ``upper`` corners, and its ``box`` is pixels and channels.
     """
 
     array: str
@@ -52,6 +54,8 @@ class MapOf(NamedTuple):
     strides: tuple[int, ...] = ()
     every: tuple[int, ...] = ()
     fill: str = ""
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
 
 
 class Field(NamedTuple):
@@ -248,11 +252,12 @@ def _map(value: str, written: str) -> MapOf:
     parts = [part.partition("=")[::2] for part in re.split(r"\s*,\s*", matched[2].strip())[1:]] if matched else []
     fit = [re.fullmatch(_OF_MAP.get(name, "(?!)"), text) for name, text in parts]
     given: dict[str, Any] = {
-        name: _extents(text) if _OF_MAP[name] is _EXTENTS else text for name, text in parts if all(fit)
+        name: _extents(text) if _OF_MAP[name] in (_EXTENTS, _CORNER) else text for name, text in parts if all(fit)
     }
     if matched is None or "box" not in given or len(given) < len(parts):
         words = "write tA=map(A,box=64x64,swizzle=128B), also with shape=, strides= or every= and extents, or fill=nan"
-        raise LanemapError(f"{written!r} is no tensor map: {words}; interleaved and im2col ones are not run", "arg")
+        words += "; of im2col map(A,box=64x32,lower=-1x-1,upper=-1x-1)"
+        raise LanemapError(f"{written!r} is no tensor map: {words}; interleaved ones are not run", "arg")
     return MapOf(matched[1], **given)
 
 

@@ -6,7 +6,7 @@ on, and what it reads before a wait for its group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ _ALIGNMENT = 128
 
 _COMPLETES = "mbarrier::complete_tx::bytes"
 _WORDS = f"cp reduce async bulk global shared::cta shared::cluster {_COMPLETES} bulk_group tile tensor L2::cache_hint"
-_WORDS += " multicast::cluster 1d 2d 3d 4d 5d"
+_WORDS += " multicast::cluster 1d 2d 3d 4d 5d im2col im2col_no_offs"
 
 #: What cp.reduce.async.bulk makes of what is there and what is copied (9.7.9.25.4.2).
 _REDUCES = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
@@ -60,10 +60,11 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     inner, outer = (first, second) if loads else (second, first)
     size = rest.pop(0) if not tiled else None
     barrier = machine.addresses(rest.pop(0), function) if loads else None
+    offsets = rest.pop(0) if "im2col" in words else Vector(())
     others = machine.register(rest[0], "u16", function) if "multicast::cluster" in instruction.parts else None
     within = machine.addresses(inner, function)
     from_ = "global" if "global" in instruction.parts else "shared"
-    side = _box(machine, outer, function, loads=loads) if tiled else _bytes(machine, outer, size, function, from_)
+    side = _box(machine, outer, offsets, words, function) if tiled else _bytes(machine, outer, size, function, from_)
     globe, shared, type_ = machine.spaces.globe, machine.spaces.shared, instruction.type
     source = globe if from_ == "global" else shared
 
@@ -178,36 +179,52 @@ def _bytes(
     return units
 
 
-def _box(machine: Machine, operand: Operand, function: Function, *, loads: bool) -> Callable[[int], _Ends | None]:
+def _box(
+    machine: Machine, operand: Operand, offsets: Operand, words: Collection[str], function: Function
+) -> Callable[[int], _Ends | None]:
     """What gives the units in global memory of a box, whose coordinates stand behind the address of its tensor map.
 
-    An H200 ends the kernel with an illegal instruction where a box begins within a unit, or where one that is stored
-    or reduced begins before its tensor.
+    ``offsets`` are those of im2col, where the instruction has any.
+
+    An H200 ends the kernel with an illegal instruction where a box begins within a unit, or not between the corners of
+    its map, and where one that is stored or reduced begins before its tensor, or by a map with corners outside of it.
     """
     assert isinstance(operand, MemoryOperand)
     (start,) = operand.more
     assert isinstance(start, Vector)
+    assert isinstance(offsets, Vector)
     coordinates = [machine.register(item, "b32", function) for item in start.items]
+    further = [machine.register(item, "b16", function) for item in offsets.items]
     addresses, local = machine.addresses(operand, function), machine.spaces.local
+    loads, im2col = _COMPLETES in words, not {"im2col", "im2col_no_offs"}.isdisjoint(words)
 
     def units(thread: int) -> _Ends | None:
         address = int(addresses(np.array([thread]))[0])
         at = address - (LOCAL if address >= LOCAL else 0)
         data = local.data[thread * local.size + at :][:MAP_SIZE] if 0 <= at < local.size else local.data[:0]
         number = map_number(data.tobytes())
-        if number is None or len(machine.launch.maps[number].box) != len(coordinates):
-            words = f"{machine.opcode} with {len(coordinates)} coordinates names no tensor map of so many dimensions"
-            machine.fault("tensor map", np.array([thread]), words)
+        found = machine.launch.maps[number] if number is not None else None
+        if found is None or len(found.shape) != len(coordinates) or bool(found.corners) != im2col:
+            kind = f"{'im2col' if im2col else 'tiled'} tensor map of so many dimensions"
+            fault = f"{machine.opcode} with {len(coordinates)} coordinates names no {kind}"
+            machine.fault("tensor map", np.array([thread]), fault)
             return None
-        found = machine.launch.maps[number]
         begin = np.array([int(each.bits.view("i4")[thread]) for each in reversed(coordinates)])
         if (first := int(begin[-1]) * found.bits) % (8 * UNIT):
-            words = f"its first coordinate is {begin[-1]}, which is {first // 8} bytes"
-            machine.fault("alignment", np.array([thread]), f"{machine.opcode}: {words}: write a multiple of {UNIT}")
+            fault = f"its first coordinate is {begin[-1]}, which is {first // 8} bytes"
+            machine.fault("alignment", np.array([thread]), f"{machine.opcode}: {fault}: write a multiple of {UNIT}")
         elif not loads and (before := np.flatnonzero(begin < 0)).size:
-            words = f"its coordinate {len(begin) - before[-1]} is {begin[before[-1]]}"
-            machine.fault("bounds", np.array([thread]), f"{machine.opcode}: {words}: only loads may begin before 0")
-        place, inside = found.units(begin)
+            fault = f"its coordinate {len(begin) - before[-1]} is {begin[before[-1]]}"
+            machine.fault("bounds", np.array([thread]), f"{machine.opcode}: {fault}: only loads may begin before 0")
+        for (low, high), place, extent in zip(found.corners, begin[1:].tolist(), found.shape[1:], strict=False):
+            if not low <= place < high:
+                fault = f"{machine.opcode} begins at {place} of a dimension whose pixels are {low} to {high - 1}"
+                machine.fault("bounds", np.array([thread]), fault)
+            elif not loads and (low < 0 or high > extent):
+                fault = f"{machine.opcode}: the corners of its map lie outside of the tensor: only loads may have such"
+                machine.fault("bounds", np.array([thread]), fault)
+        beyond = np.array([[int(each.bits[thread])] for each in reversed(further)] or 0)
+        place, inside = found.units(begin, beyond)
         return _Ends(place + found.address - GLOBAL, inside, found.lies, found.type, found.fill)
 
     return units

@@ -83,6 +83,8 @@ class MappedTensor(NamedTuple):
     ``address`` is generic, ``strides`` are elements from one to the next of each dimension, ``swizzle`` is the mode in
     which the box lies in shared memory, ``type`` that of its elements. ``box`` counts elements that are copied, each
     so many behind the last as ``every`` says. What is outside of the tensor is ``fill``, the bytes of an element.
+    A map of im2col (5.5.4) has ``corners``: where pixels begin and end in each dimension between the outermost and the
+    innermost; its box is so many pixels, and channels of each.
     """
 
     address: int
@@ -94,6 +96,7 @@ class MappedTensor(NamedTuple):
     swizzle: str
     type: str
     fill: bytes
+    corners: tuple[tuple[int, int], ...] = ()
 
     @property
     def lies(self) -> BoundingBox:
@@ -101,16 +104,34 @@ class MappedTensor(NamedTuple):
         unit = gcd(8 * UNIT, self.shape[-1] * self.bits)
         return BoundingBox(self.swizzle, unit, prod(self.box[:-1]), self.box[-1] * self.bits // unit)
 
-    def units(self, start: Array) -> tuple[Array, Array]:
+    def units(self, start: Array, offsets: Array | int = 0) -> tuple[Array, Array]:
         """The bytes from the address to each unit of a box, and whether the tensor has it, in the order of the box.
 
-        ``start`` is the place of the first element, outermost first.
+        ``start`` is the place of the first element, outermost first, to which pixels of im2col add ``offsets``.
         """
-        counts = (*self.box[:-1], self.lies.k)
-        steps = np.array([*self.every[:-1], self.lies.bits // self.bits])
-        place = np.indices(counts).reshape(len(counts), -1) * steps[:, None] + start[:, None]
+        first, steps = start[:-1, None], np.array(self.every)[:-1, None]
+        if self.corners:
+            lines = self._pixels(start)
+            lines[1:] += offsets
+        else:
+            lines = first + steps * np.indices(self.box[:-1]).reshape(len(first), -1 if len(first) else 1)
+        line = start[-1] + self.lies.bits // self.bits * np.arange(self.lies.k)
+        place = np.vstack([np.repeat(lines, len(line), axis=1), np.tile(line, lines.shape[1])])
         inside = np.all((place >= 0) & (place < np.array(self.shape)[:, None]), axis=0)
         return np.asarray(np.array(self.strides) @ place * self.bits // 8), np.asarray(inside)
+
+    def _pixels(self, start: Array) -> Array:
+        """The place of each pixel, without its channel: from the first one on, line by line between the corners."""
+        count = np.arange(self.box[0])
+        place = np.empty((len(self.corners) + 1, len(count)), int)
+        for axis in range(len(self.corners), 0, -1):
+            (low, end), step = self.corners[axis - 1], self.every[axis]
+            first, each = -((start[axis] - end) // step), -((low - end) // step)
+            later = count - first
+            place[axis] = np.where(later < 0, start[axis] + count * step, low + later % each * step)
+            count = np.where(later < 0, 0, 1 + later // each)
+        place[0] = start[0] + count
+        return place
 
 
 #: Bytes of a tensor map.

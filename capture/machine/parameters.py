@@ -23,6 +23,12 @@ _NAMELESS = re.compile(r"_param_\d+$")
 #: Bytes of a pointer, and what a tensor map in a struct is aligned to.
 _POINTER, _MAP_ALIGNMENT = 8, 64
 
+#: How far the corners of a box of im2col may be from those of its tensor, by its dimensions (5.5.4.1).
+_CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}
+
+#: What an H200 fills elements with outside of a tensor, of 16, 32 and 64 bits alike.
+_NAN = b"\xf7\x7f"
+
 #: Fields of a struct that are named where parameters are listed.
 _FEW_FIELDS = 12
 
@@ -74,18 +80,42 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
 def _tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapping[str, Allocated]) -> MappedTensor:
     """The tensor map of an argument. Raises LanemapError where there is none such of its array (5.5)."""
     assert argument.map is not None
-    name, box, mode, shape, strides, every, fill = argument.map
+    name, box, mode, shape, strides, every, fill, lower, upper = argument.map
     of = arrays[name]
     shape = shape or of.shape
-    strides = strides or tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
-    every = every or (1,) * len(shape)
-    lengths = {len(shape), len(box), len(strides), len(every)}
+    rank, size = len(shape), max(of.bits // 8, 1)
+    strides = strides or tuple(prod(shape[axis + 1 :]) for axis in range(rank))
+    every = every or (1,) * rank
     lies = BoundingBox(mode, of.bits, prod(box[:-1]), box[-1])
     line, end = box[-1] * of.bits // 8, sum((extent - 1) * step for extent, step in zip(shape, strides, strict=False))
-    rules = {
-        f"box, strides and every have {len(shape)} numbers, and at most 5": len(lengths) == 1 and len(shape) <= 5,
-        f"lines of its box are multiples of {UNIT} bytes, and extents at most 256": (
-            box[-1] * of.bits % (8 * UNIT) == 0 and all(1 <= extent <= 256 for extent in box)
+    most: tuple[int, ...] = (256,) * rank
+    corners: tuple[tuple[int, int], ...] = ()
+    if lower or upper:
+        most, far, counted = (
+            (1024, 256),
+            _CORNERS.get(rank, 0),
+            {len(lower) + 2, len(upper) + 2, len(strides), len(every)},
+        )
+        corners = tuple((low, extent + high) for low, extent, high in zip(lower, shape[1:], upper, strict=False))
+        rules = {
+            f"its box has 2 numbers, strides and every {rank}, lower and upper {rank - 2}, of 3 to 5": (
+                rank in _CORNERS and len(box) == 2 and counted == {rank}
+            ),
+            f"its corners are from {-far} to {far - 1}, and there are pixels between them": (
+                all(-far <= corner < far for corner in (*lower, *upper)) and all(low < high for low, high in corners)
+            ),
+            "every has 1 for the first dimension": every[0] == 1,
+        }
+    else:
+        rules = {
+            f"box, strides and every have {rank} numbers, and at most 5": (
+                {len(box), len(strides), len(every)} == {rank} and rank <= 5
+            )
+        }
+        box = tuple(-(-extent // step) for extent, step in zip(box, every, strict=False))
+    rules |= {
+        f"lines of its box are multiples of {UNIT} bytes, and extents at most {most[0]}": (
+            line % UNIT == 0 and all(1 <= extent <= top for extent, top in zip(argument.map.box, most, strict=False))
         ),
         f"a line of its box has {line} bytes: swizzle={mode} takes {lies.span}": lies.fits,
         "all extents are above 0, and a line has whole bytes": all(shape) and shape[-1] * of.bits % 8 == 0,
@@ -98,10 +128,8 @@ def _tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapp
     }
     if broken := [words for words, kept in rules.items() if not kept]:
         raise LanemapError(f"{argument.name}, a map of {name}: {broken[0]}", "arg")
-    size = max(of.bits // 8, 1)
-    copied = tuple(-(-extent // step) for extent, step in zip(box, every, strict=True))
-    filled = b"\xff" * (size - 1) + b"\x7f" if fill else bytes(size)
-    return MappedTensor(places[name].address, shape, strides, of.bits, copied, every, mode, of.type, filled)
+    filled = (_NAN * size)[:size] if fill else bytes(size)
+    return MappedTensor(places[name].address, shape, strides, of.bits, box, every, mode, of.type, filled, corners)
 
 
 def _expect_fitting(

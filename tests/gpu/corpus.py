@@ -173,19 +173,26 @@ def build(folder, file, mistakes=100):
 def tensor_map(of, address):
     """The bytes of the tensor map of an array, by the fields of a mapped tensor."""
     rank, width = len(of["shape"]), of["bits"] // 8
-    extents, room = of["shape"][::-1], np.zeros(128 + 64, np.uint8)
+    room = np.zeros(128 + 64, np.uint8)
     start = -room.ctypes.data % 64
-    strides = [stride * width for stride in of["strides"][-2::-1]]
-    box = [extent * step for extent, step in zip(of["box"], of["every"], strict=True)]
-    failed = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+    strides = [stride * width for stride in of["strides"][:-1]]
+    if of["corners"]:
+        encode, (pixels, channels) = "cuTensorMapEncodeIm2col", of["box"]
+        upper = [end - extent for (_, end), extent in zip(of["corners"], of["shape"][1:], strict=False)]
+        corners = (_numbers("int", [low for low, _ in of["corners"]]), _numbers("int", upper))
+        box = (*corners, channels, pixels)
+    else:
+        encode = "cuTensorMapEncodeTiled"
+        box = (_numbers("uint32", [extent * step for extent, step in zip(of["box"], of["every"], strict=True)]),)
+    failed = getattr(ctypes.CDLL("libcuda.so.1"), encode)(
         ctypes.c_void_p(room.ctypes.data + start),
         _ELEMENTS.index(of["type"]),
         rank,
         ctypes.c_void_p(address),
-        (ctypes.c_uint64 * rank)(*extents),
-        (ctypes.c_uint64 * (rank - 1))(*strides),
-        (ctypes.c_uint32 * rank)(*box[::-1]),
-        (ctypes.c_uint32 * rank)(*of["every"][::-1]),
+        _numbers("uint64", of["shape"]),
+        _numbers("uint64", strides),
+        *box,
+        _numbers("uint32", of["every"]),
         0,
         _SWIZZLES.index(of["swizzle"]),
         0,
@@ -193,6 +200,11 @@ def tensor_map(of, address):
     )
     assert not failed, f"no tensor map of {of}: error {failed}"
     return room[start : start + 128]
+
+
+def _numbers(type_, numbers):
+    """An array of C, innermost first."""
+    return (getattr(ctypes, f"c_{type_}") * len(numbers))(*numbers[::-1])
 
 
 def launch_kernel(cubin, launch, parameters):

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from math import prod
+from operator import add
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,14 +60,14 @@ class Case(NamedTuple):
 class Program(NamedTuple):
     """Cases of one kernel, bytes that it reads, of which so many are in shared memory, too, arrays, and maps of these.
 
-    Of an array there are its type and shape, of a map its array, the box and how that is swizzled.
+    Of an array there are its type and shape, of a map its array and what is written of it as an argument.
     """
 
     cases: Sequence[Case]
     data: bytes = b""
     shared: int = 0
     arrays: Mapping[str, tuple[str, Sequence[int]]] = {}
-    maps: Mapping[str, tuple[str, Sequence[int], str]] = {}
+    maps: Mapping[str, Mapping[str, str | Sequence[int]]] = {}
 
     @property
     def results(self) -> int:
@@ -231,12 +232,16 @@ def run(folder: Path, number: int):
     arrays = {name: driver.to_device(contents(name, *each)) for name, each in program.arrays.items()}
     parameters = [np.array([int(each)], "u8") for each in (held[0], left, held[1])] + [given[1, :GIVEN].copy()]
     parameters += [np.array([int(each)], "u8") for each in (held[2], *arrays.values())]
-    for array, box, swizzle in program.maps.values():
-        type_, shape = program.arrays[array]
-        bits = int(re.findall(r"\d+", type_)[0])
-        of = {"type": type_, "shape": shape, "bits": bits, "box": box, "swizzle": swizzle, "fill": []}
-        of |= {"strides": [prod(shape[at + 1 :]) for at in range(len(shape))], "every": [1] * len(shape)}
-        parameters.append(tensor_map(of, int(arrays[array])))
+    for map_ in program.maps.values():
+        of = {"swizzle": "none", "fill": "", "lower": [], "upper": [], **map_}
+        of["type"], of["shape"] = type_, shape = program.arrays[map_["array"]]
+        of["bits"] = int(re.findall(r"\d+", type_)[0])
+        of["strides"] = [prod(shape[at + 1 :]) for at in range(len(shape))]
+        of["every"] = every = map_.get("every", [1] * len(shape))
+        of["corners"] = list(zip(of["lower"], map(add, shape[1:], of["upper"]), strict=True))
+        if not of["corners"]:
+            of["box"] = [-(-extent // step) for extent, step in zip(of["box"], every, strict=True)]
+        parameters.append(tensor_map(of, int(arrays[map_["array"]])))
     launch = {"name": number, "entry": "k", "block": BLOCK, "grid": [1, 1, 1], "shared": program.shared}
     launch_kernel(folder / f"{number}.cubin", launch, parameters)
     return driver.from_device(left, (program.results, BLOCK), "u8")
@@ -254,8 +259,9 @@ def traced(program: Program, given):
         "data": np.frombuffer(program.data or bytes(1), "u1"),
     }
     arguments |= {name: contents(name, *each) for name, each in program.arrays.items()}
-    for name, (array, box, swizzle) in program.maps.items():
-        arguments[name] = f"map({array},box={'x'.join(map(str, box))},swizzle={swizzle})"
+    for name, map_ in program.maps.items():
+        parts = {part: each if isinstance(each, str) else "x".join(map(str, each)) for part, each in map_.items()}
+        arguments[name] = f"map({parts.pop('array')},{','.join(map('='.join, parts.items()))})"
     text = kernel(program, given[0].tobytes())
     return trace(
         text, arguments, block=BLOCK, shared=program.shared, limit=1_000_000, table=_layouts() if program.data else None

@@ -1,11 +1,12 @@
 """Random programs of what is copied asynchronously: consecutive bytes, and boxes of tensors.
 
-An H200 ends a kernel with an illegal instruction where the first coordinate of a box is no whole number of 16 bytes, or
-where a box that is stored or reduced begins before its tensor: no case does, and the tracer has findings of both.
+An H200 ends a kernel with an illegal instruction where the first coordinate of a box is no whole number of 16 bytes;
+where a box that is stored or reduced begins before its tensor, or has corners of im2col outside of it; and where pixels
+begin elsewhere than between corners: no case does, and the tracer has findings of all.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from .programs import BLOCK, OWN, Case, Program, batched, own_memory
@@ -124,29 +125,85 @@ def boxes() -> Iterator[Program]:
         cases, maps = [], {}
         for number in range(6):
             box, mode = _box(type_, shape, random)
-            maps[f"map{number}"] = ("tensor", box, mode)
-            cases += [_load(f"map{number}", type_, shape, box, random) for _ in range(4)]
+            maps[f"map{number}"] = {"array": "tensor", "box": box, "swizzle": mode}
+            for _ in range(4):
+                place = _place(type_, shape, box, random, before=True)
+                cases.append(_load(f"map{number}", type_, shape, box, place))
         for number in range(4):
             box, mode = _box(type_, shape, random)
-            maps[f"to{number}"] = ("other", box, mode)
+            maps[f"to{number}"] = {"array": "other", "box": box, "swizzle": mode}
             ways = random.some(["", "", *_OF_TENSORS.get(type_, ())], 4)
-            cases += [_store(f"to{number}", type_, shape, box, way, random) for way in ways]
+            for way in ways:
+                place = _place(type_, shape, box, random, before=False)
+                cases.append(_store(f"to{number}", type_, shape, place, way))
         yield Program(cases, arrays={"tensor": (type_, shape), "other": (type_, shape)}, maps=maps)
 
 
-def _load(name: str, type_: str, shape: Sequence[int], box: Sequence[int], random: Random) -> Case:
-    size, place = prod(box) * _width(type_), _place(type_, shape, box, random, before=True)
-    copy = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global.tile.{_COMPLETES}"
-    lines = [*_BEGIN, *_named(name), *_expects(size), f"{copy} [%room], [%d7, {place}], [common];"]
+def maps() -> Iterator[Program]:
+    """Boxes of which not every line is copied, and pixels of im2col; also what is filled with NaN."""
+    random = Random(5)
+    for type_, shape in _TENSORS:
+        cases, maps, rank = [], {}, len(shape)
+        for number in range(12):
+            box, mode = _box(type_, shape, random)
+            own = maps[f"map{number}"] = {"array": "tensor" if number < 8 else "other", "box": box, "swizzle": mode}
+            if "f" in type_ and random.below(2):
+                own["fill"] = "nan"
+            if number % 2 and rank > 2:
+                own |= _corners(shape, random, outside=number < 8)
+                own["every"] = [1, *(1 + random.below(3) for _ in shape[2:]), 1]
+                lines = _MODES[mode] if mode != "none" else box[-1] * _width(type_)
+                own["box"] = box = [1 + random.below(min(64, BLOCK * OWN // lines)), box[-1]]
+                place = _corner(type_, shape, own, random)
+                offsets = ", ".join(str(random.below(4)) for _ in shape[2:])
+                ways = [("im2col", f", {{{offsets}}}"), ("im2col_no_offs", "")]
+            else:
+                own["every"] = [*(1 + random.below(4) for _ in shape[1:]), 1]
+                copied = [-(-extent // step) for extent, step in zip(box, own["every"], strict=True)]
+                place = _place(type_, shape, box, random, before=number < 8)
+                box, ways = copied, [("tile", ""), ("tile", "")]
+            if number < 8:
+                cases.append(_load(f"map{number}", type_, shape, box, place, *ways[0]))
+            else:
+                way = random.one(["", "", *_OF_TENSORS.get(type_, ())])
+                cases.append(_store(f"map{number}", type_, shape, place, way, ways[1][0]))
+        yield Program(cases, arrays={"tensor": (type_, shape), "other": (type_, shape)}, maps=maps)
+
+
+def _corners(shape: Sequence[int], random: Random, *, outside: bool) -> dict[str, list[int]]:
+    """Corners of a box of im2col that has pixels, also ``outside`` of the tensor."""
+    lower = [random.below(4) - 2 * outside for _ in shape[2:]]
+    upper = [-random.below(3) + outside for _ in shape[2:]]
+    bounds = [(min(low, extent - 1), high) for low, extent, high in zip(lower, shape[1:], upper, strict=False)]
+    lower = [low for low, _ in bounds]
+    upper = [max(high, low + 1 - extent) for (low, high), extent in zip(bounds, shape[1:], strict=False)]
+    return {"lower": lower, "upper": upper}
+
+
+def _corner(type_: str, shape: Sequence[int], of: Mapping[str, Sequence[int]], random: Random) -> str:
+    """Coordinates of a pixel between corners, innermost first."""
+    ends = [extent + upper for extent, upper in zip(shape[1:], of["upper"], strict=False)]
+    at = [low + random.below(end - low) for low, end in zip(of["lower"], ends, strict=True)]
+    unit = _UNIT // _width(type_)
+    at = [random.below(shape[0] + 1), *at, random.below(shape[-1]) // unit * unit]
+    return f"{{{', '.join(map(str, reversed(at)))}}}"
+
+
+def _load(
+    name: str, type_: str, shape: Sequence[int], box: Sequence[int], place: str, how: str = "tile", offsets: str = ""
+) -> Case:
+    copy = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global.{how}.{_COMPLETES}"
+    size = prod(box) * _width(type_)
+    lines = [*_BEGIN, *_named(name), *_expects(size), f"{copy} [%room], [%d7, {place}], [common]{offsets};"]
     return Case("boxes", [*lines, *_WAIT, *own_memory(), *_END])
 
 
-def _store(name: str, type_: str, shape: Sequence[int], box: Sequence[int], way: str, random: Random) -> Case:
+def _store(name: str, type_: str, shape: Sequence[int], place: str, way: str, how: str = "tile") -> Case:
     """A store or a reduction, after which each thread hashes its part of the tensor."""
-    place, total = _place(type_, shape, box, random, before=False), prod(shape) * _width(type_)
+    total = prod(shape) * _width(type_)
     copy = f"cp{'.reduce' * bool(way)}.async.bulk.tensor.{len(shape)}d.global.shared::cta{'.' * bool(way)}{way}"
     lines = [*_finite(type_), *_BEGIN, *_named(name), "@!%first bra $Skip;"]
-    lines += [f"{copy}.tile.bulk_group [%d7, {place}], [%room];", *_DONE]
+    lines += [f"{copy}.{how}.bulk_group [%d7, {place}], [%room];", *_DONE]
     lines += ["ld.param.u64 %d7, [other];", "mad.wide.u32 %d7, %t, 8, %d7;", "mov.b64 %d6, 0;"]
     for at in range(0, total, 8 * BLOCK):
         lines += [f"setp.lt.u32 %p1, %t, {(total - at) // 8};", f"@%p1 ld.global.b64 %d5, [%d7+{at}];"]

@@ -11,7 +11,7 @@ from .programs_of_threads import Random
 
 _THREADS = ("moves", "loads", "stores", "spaces", "atomics", "warps", "flows", "barriers", "mbarriers")
 _MATRICES = ("matrices", "products", "warpgroups")
-_COPIES = ("copies", "boxes")
+_COPIES = ("copies", "boxes", "maps")
 _EVERY = (*_THREADS, *_MATRICES, *_COPIES)
 _QUICK = ("spaces", "barriers")
 

@@ -81,10 +81,76 @@ def test_a_box_lies_where_its_map_says(data):
         number = count // line * pitch + count % line
         at = np.add(np.multiply(place, every), start)
         inside = all(0 <= one < extent for one, extent in zip(at, shape, strict=True))
-        filled = (0xFF, 0xFF, 0xFF, 0x7F)[count % 4] if nan else 0
+        filled = (0xF7, 0x7F)[count % 2] if nan else 0
         bits = {16: 0, 32: 1, 64: 3, 128: 7}[SPANS[mode]]
         expected[number ^ (number >> 7 & bits) << 4] = array[at @ strides] if inside else filled
     assert np.array_equal(found, expected[:size])
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(st.data())
+def test_pixels_lie_where_a_walk_finds_them(data):
+    """One after the other, each dimension from its lower corner to its upper one, then the next (5.5.4)."""
+    shape = [data.draw(st.integers(1, 3)), *data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)), 32]
+    inner = shape[1:-1]
+    lower = [data.draw(st.integers(-2, extent - 1)) for extent in inner]
+    upper = [data.draw(st.integers(low + 1 - extent, 2)) for low, extent in zip(lower, inner, strict=True)]
+    ends = [extent + high for extent, high in zip(inner, upper, strict=True)]
+    every = [1, *(data.draw(st.integers(1, 3)) for _ in inner), 1]
+    start = [data.draw(st.integers(low, end - 1)) for low, end in zip(lower, ends, strict=True)]
+    first, channel = data.draw(st.integers(-1, shape[0])), 16 * data.draw(st.integers(-1, 2))
+    offsets = [data.draw(st.integers(0, 3)) for _ in inner]
+    pixels, array = data.draw(st.integers(1, 40)), np.random.default_rng(0).integers(1, 100, shape, np.uint8)
+    at = ", ".join(map(str, [channel, *reversed(start), first]))
+    text = KERNEL.replace(".tile.", ".im2col.").replace("[full];\nWAIT", "[full], {{{offsets}}};\nWAIT")
+    text = text.format(
+        rank=len(shape), bytes=32 * pixels, size=32 * pixels, at=at, offsets=", ".join(map(str, reversed(offsets)))
+    )
+    map_ = of_map("T", (pixels, 32), lower=lower, upper=upper, every=every)
+    found = run(text, {"T": array, "map": map_, "out": f"u8[{32 * pixels}]=0"})
+    assert found.ok, found
+    place, expected = [first, *start], []
+    for _ in range(pixels):
+        moved = np.add(place, [0, *offsets])
+        for one in range(channel, channel + 32):
+            inside = all(0 <= each < extent for each, extent in zip((*moved, one), shape, strict=True))
+            expected.append(array[(*moved, one)] if inside else 0)
+        for axis in range(len(inner), 0, -1):
+            place[axis] += every[axis]
+            if place[axis] < ends[axis - 1]:
+                break
+            place[axis] = lower[axis - 1]
+        else:
+            place[0] += 1
+    assert found.outputs["out"].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "lower", "upper", "loads", "words"),
+    [
+        ((0, 1), 1, 0, True, ""),
+        ((0, -1), -1, 1, True, ""),
+        ((0, 0), 1, 0, True, "begins at 0 of a dimension whose pixels are 1 to 3"),
+        ((0, 3), 0, -1, True, "begins at 3 of a dimension whose pixels are 0 to 2"),
+        ((0, 1), 0, 0, False, ""),
+        ((0, 1), 0, 1, False, "the corners of its map lie outside of the tensor"),
+        ((0, 1), -1, 0, False, "the corners of its map lie outside of the tensor"),
+    ],
+)
+def test_what_a_card_refuses_of_pixels(at, lower, upper, loads, words):
+    """As an H200 does: it ended kernels with an illegal instruction."""
+    place = f"0, {at[1]}, {at[0]}"
+    if loads:
+        text = KERNEL.replace(".tile.", ".im2col.").replace("[full];\nWAIT", "[full], {{0}};\nWAIT")
+        text = text.format(rank=3, bytes=32, size=32, at=place)
+    else:
+        text = STORED.replace("2d", "3d").format(how="", operation=".im2col_no_offs", at=place)
+    given_ = {"T": np.zeros((3, 4, 32), "u1"), "map": of_map("T", (1, 32), lower=[lower], upper=[upper])}
+    given_ |= {"out": "u8[32]=0"} if loads else {}
+    found = run(text, given_, block=32 if loads else 1)
+    assert words in " ".join(str(found).split()), found
+    assert found.ok == (not words), found
 
 
 @pytest.mark.parametrize(
@@ -102,8 +168,17 @@ def test_a_box_lies_where_its_map_says(data):
         ({"every": (1, 2)}, "every has numbers from 1 to 8, and the last is 1"),
         ({"strides": (64, 1)}, "it reaches element 223, and T has 128"),
         ({"shape": (4, 33), "strides": (32, 1)}, "it reaches element 128, and T has 128"),
-        ({"fill": "zero"}, "interleaved and im2col ones are not run"),
-        ({"interleave": "16B"}, "interleaved and im2col ones are not run"),
+        ({"lower": (0,), "upper": (0,)}, "its box has 2 numbers, strides and every 2, lower and upper 0, of 3 to 5"),
+        ({"shape": (2, 2, 32), "lower": (0,)}, "its box has 2 numbers, strides and every 3, lower and upper 1, of 3"),
+        ({"shape": (2, 2, 32), "lower": (0,), "upper": (-2,)}, "and there are pixels between them"),
+        ({"shape": (2, 2, 32), "lower": (-40000,), "upper": (0,)}, "its corners are from -32768 to 32767, and"),
+        (
+            {"shape": (2, 2, 32), "lower": (0,), "upper": (0,), "every": (2, 1, 1)},
+            "every has 1 for the first dimension",
+        ),
+        ({"shape": (2, 2, 32), "lower": (0,), "upper": (0,), "box": (1025, 8)}, "extents at most 1024"),
+        ({"fill": "zero"}, "interleaved ones are not run"),
+        ({"interleave": "16B"}, "interleaved ones are not run"),
         ({"box": ()}, "is no tensor map"),
     ],
 )
@@ -115,6 +190,15 @@ def test_a_map_that_no_driver_takes_is_named(parts, words):
         return
     with pytest.raises(LanemapError, match=words):
         run(KERNEL.format(rank=2, bytes=32, size=32, at="0, 0"), given_)
+
+
+@pytest.mark.parametrize(("own", "how"), [({"lower": (0,), "upper": (0,)}, "tiled"), ({}, "im2col")])
+def test_a_copy_has_a_map_of_its_kind(own, how):
+    given_ = {"T": "u8[3,4,32]", "map": of_map("T", (1, 32) if own else (1, 1, 32), **own), "out": "u8[32]=0"}
+    text = KERNEL.format(rank=3, bytes=32, size=32, at="0, 0, 0")
+    if how == "im2col":
+        text = text.replace(".tile.", ".im2col.").replace("[full];\nWAIT", "[full], {0};\nWAIT")
+    assert f"with 3 coordinates names no {how} tensor map of so many" in " ".join(str(run(text, given_)).split())
 
 
 def test_whole_numbers_are_not_filled_with_nan():
