@@ -162,6 +162,7 @@ class Machine(Threads):
     def _straight(self, at: int, group: ActiveThreads) -> None:
         """Run a group up to a branch, a wait, or a place where ways join."""
         self.pc[group.mask] = -1
+        self.rounds[group.mask] = self.rounds[group.mask].max()
         while True:
             self.at = at
             try:

@@ -278,3 +278,26 @@ red.global.add.f32 [%c], %x; ret; }"""
     assert "c[0] adds a[0] x b[0] 2 times" in found.text(), found
     found = run(text, {**given_, "c": "f32[1]=1"}, "c[i] = a[i] b[i]", block=1)
     assert "c[0] adds c[0] (1 of 3 products are not its own)" in found.text(), found
+
+
+APART = """
+.visible .entry apart() {{
+.reg .b32 %t, %n; .reg .pred %p; mov.u32 %t, %tid.x; mov.u32 %n, 0; and.b32 %t, %t, {bit}; setp.ne.u32 %p, %t, 0;
+@%p bra MEET;
+A: add.u32 %n, %n, 1; setp.lt.u32 %p, %n, {before}; @%p bra A;
+MEET: {meets} mov.u32 %n, 0;
+B: add.u32 %n, %n, 1; setp.lt.u32 %p, %n, {behind}; @%p bra B;
+ret; }}"""
+
+
+@pytest.mark.parametrize("before", [5, 16, 40])
+@pytest.mark.parametrize(("meets", "bit"), [("bar.sync 0;", 32), ("bar.sync 0;", 1), ("bar.warp.sync -1;", 1)])
+def test_threads_that_have_met_go_round_together(before, meets, bit):
+    """Where some went round more loops before, no instruction of a loop behind is executed again for the others."""
+
+    def steps(behind):
+        found = run(APART.format(before=before, behind=behind, meets=meets, bit=bit), block=64)
+        assert found.ok, found
+        return int(found.counts.partition(" steps")[0])
+
+    assert steps(100) - steps(1) == 3 * 99
