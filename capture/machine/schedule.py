@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import starmap, zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class Machine(Threads):
         }
         self.steps: list[tuple[Step, Register | None, bool] | None] = [None] * len(self.program)
         # A state: how often each memory had changed, rounds of threads, and what all held; and the step of the next.
-        self.past: tuple[list[int], Array, list[Array]] = [], self.rounds, []
+        self.past: tuple[list[int], Array, list[Any]] = [], self.rounds, []
         self.remembers = _REMEMBERS
         self.repeated: dict[int, Array] | None = None  # which threads execute what again and again
 
@@ -148,16 +149,13 @@ class Machine(Threads):
             self.past = changes, self.rounds.copy(), self._now()
         return found
 
-    def _now(self) -> list[Array]:
+    def _now(self) -> list[Any]:
         """Where threads are, and what they and what they wait for hold."""
-        barriers = [(each.pending, each.count, each.due, each.phase) for each in self.mbarriers.values()]
+        phases = [(each.pending, each.count, each.due, each.phase) for each in self.mbarriers.values()]
+        arrived = [count for count, _ in self.arrived.values()]
         where = [self.pc, self.state, self.polled, self.depth, *self.stack, self.alone, self.apart]
-        counts = np.array([*barriers, *((count, 0, 0, 0) for count, _ in self.arrived.values())])
-        return [
-            counts,
-            *(each.copy() for each in where),
-            *(each.bits for each in (*self.registers.values(), self.carry)),
-        ]
+        held = [*self.registers.values(), self.carry]
+        return [phases, arrived, *map(np.copy, where), *(each.bits for each in held)]
 
     def _straight(self, at: int, group: ActiveThreads) -> None:
         """Run a group up to a branch, a wait, or a place where ways join."""
