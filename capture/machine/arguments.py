@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,20 +22,15 @@ from .convert import narrow_values, to_narrow
 from .values import round_bf16
 
 _MODES = "|".join(re.escape(mode) for mode in BOX_MODES if "flip" not in mode)  # which tears units apart
-_EXTENTS, _CORNER = r"\d{1,12}(?:x\d{1,12})*", r"-?\d{1,5}(?:x-?\d{1,5})*"
-#: What is written of a tensor map behind its array, each with what it may be.
-_OF_MAP = {"box": _EXTENTS, "swizzle": _MODES, "shape": _EXTENTS, "strides": _EXTENTS, "every": _EXTENTS, "fill": "nan"}
-_OF_MAP |= {"lower": _CORNER, "upper": _CORNER}
-_MAP = re.compile(r"map\(\s*(\w+)\s*((?:,[^,()]*)*)\)")
+_PART = r"(?:box|shape|strides|every)=\d{1,12}(?:x\d{1,12})*|(?:lower|upper)=-?\d{1,5}(?:x-?\d{1,5})*"
+_PART += rf"|swizzle=(?:{_MODES})|fill=nan"
+_MAP = re.compile(rf"map\(\s*(\w+)((?:\s*,\s*(?:{_PART}))+)\s*\)")
 _ARRAY = re.compile(r"([\w.]+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\](?:\s*=\s*(\S+))?")
 _STRUCT = re.compile(r"struct\((.*)\)", re.DOTALL)
-_NESTED = re.compile(r"\s*struct\((.*)\)\s*(?:@\s*(\d{1,5}))?\s*", re.DOTALL)
-_MOST_STRUCTS = 200
 _FIELD = re.compile(r"\s*(?:([A-Za-z_]\w*)|(\S.*?))\s*(?:@\s*(\d{1,5}))?\s*", re.DOTALL)
 
 #: Integers that pointers may lead to and that no instruction multiplies.
 INTEGERS = {"s16": "i2", "u16": "u2", "u32": "u4", "s64": "i8", "u64": "u8"}
-INTEGERS |= {"int16": "i2", "uint16": "u2", "uint32": "u4", "int64": "i8", "uint64": "u8", "i16": "i2", "i64": "i8"}
 
 
 class MapOf(NamedTuple):
@@ -62,15 +56,13 @@ class Field(NamedTuple):
     """A part of a struct by value: an array or a tensor map by name, or bytes.
 
     It lies ``at`` an offset, or behind the one before it, there aligned to ``align`` bytes: 0 where it is given as
-    bytes, on which others may lie. Where a struct within it begins and ends are fields without bytes, aligned as those
-    ``within``.
+    bytes, on which others may lie.
     """
 
     name: str
     data: bytes = b""
     align: int = 0
     at: int | None = None
-    within: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,9 +157,7 @@ def parse(text: str, folder: Path | None = Path()) -> Argument:
     if value.startswith("bytes:"):
         return Argument(name, data=_bytes(value, text, folder))
     if matched := _STRUCT.fullmatch(value):
-        if value.count("struct(") > _MOST_STRUCTS:
-            raise LanemapError(f"{name} is a struct of more than {_MOST_STRUCTS} others", "arg")
-        return Argument(name, fields=tuple(_fields(matched[1], text, folder)))
+        return Argument(name, fields=tuple(_field(part, text, folder) for part in matched[1].split(",")))
     if value.startswith("map("):
         return Argument(name, map=_map(value, text))
     if value.startswith("@"):
@@ -188,20 +178,6 @@ def _bytes(value: str, written: str, folder: Path | None) -> bytes:
         return _file(given[1:], folder).read_bytes() if given.startswith("@") else bytes.fromhex(given)
     except (OSError, ValueError):
         raise LanemapError(f"{written!r}: bytes are hexadecimal digits, or @ and a file", "arg") from None
-
-
-def _fields(text: str, written: str, folder: Path | None) -> Iterator[Field]:
-    """The fields of a struct; one within it is as its own fields, between two that align it."""
-    commas, depth = [-1], 0
-    for at, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        commas += [at] * (letter == "," and not depth)
-    for part in [text[at + 1 : end] for at, end in pairwise([*commas, len(text)])]:
-        if (matched := _NESTED.fullmatch(part)) is None:
-            yield _field(part, written, folder)
-            continue
-        edge = Field("", within=tuple(_fields(matched[1], written, folder)))
-        yield from (edge._replace(at=None if matched[2] is None else int(matched[2])), *edge.within, edge)
 
 
 def _field(text: str, written: str, folder: Path | None) -> Field:
@@ -249,20 +225,14 @@ def number_bytes(number: float, type_: str) -> bytes | None:
 
 def _map(value: str, written: str) -> MapOf:
     matched = _MAP.fullmatch(value)
-    parts = [part.partition("=")[::2] for part in re.split(r"\s*,\s*", matched[2].strip())[1:]] if matched else []
-    fit = [re.fullmatch(_OF_MAP.get(name, "(?!)"), text) for name, text in parts]
-    given: dict[str, Any] = {
-        name: _extents(text) if _OF_MAP[name] in (_EXTENTS, _CORNER) else text for name, text in parts if all(fit)
-    }
-    if matched is None or "box" not in given or len(given) < len(parts):
+    given = dict(re.findall(r"(\w+)=([-\w.]+)", matched[2])) if matched else {}
+    if matched is None or "box" not in given:
         words = "write tA=map(A,box=64x64,swizzle=128B), also with shape=, strides= or every= and extents, or fill=nan"
         words += "; of im2col map(A,box=64x32,lower=-1x-1,upper=-1x-1)"
         raise LanemapError(f"{written!r} is no tensor map: {words}; interleaved ones are not run", "arg")
-    return MapOf(matched[1], **given)
-
-
-def _extents(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split("x")))
+    named: dict[str, Any] = {name: given.pop(name) for name in ("swizzle", "fill") if name in given}
+    named |= {name: tuple(map(int, text.split("x"))) for name, text in given.items()}
+    return MapOf(matched[1], **named)
 
 
 def _float(text: str, written: str) -> float:
@@ -279,7 +249,7 @@ def _float(text: str, written: str) -> float:
 
 
 def _type(word: str, written: str) -> str:
-    name = plain(word)
+    name = re.sub(r"(u?)i(?:nt)?(?=16$|32$|64$)", lambda found: found[1] or "s", plain(word))
     name = name if name in INTEGERS else type_name(name)[0]
     if name not in INTEGERS and (name not in TYPES or name == "b8x16"):
         raise LanemapError(f"{written!r}: {word} is no type of elements: write it like f16", "arg")
@@ -353,16 +323,14 @@ def _named(name: str, value: Any, type_: str, folder: Path | None) -> Argument:
 #: What is right where something else is given.
 _GIVE = "give a number, an array, or a text like f16[32,64]"
 
-#: Types by what numpy calls them, also where ml_dtypes has them.
-_NATIVE = {"float16": "f16", "float32": "f32", "float64": "f64", "int8": "s8", "uint8": "u8", "int32": "s32"}
-_NATIVE |= {"bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int16": "s16", "uint16": "u16"}
-_NATIVE |= {"uint32": "u32", "int64": "s64", "uint64": "u64"}
-
 
 def of_array(name: str, array: Array) -> Argument:
     """An argument that has the values of an array."""
-    type_ = _NATIVE.get(str(array.dtype))
-    if type_ is None or not array.size:
+    try:
+        type_ = _type(str(array.dtype), name) if array.dtype != bool else ""
+    except LanemapError:
+        type_ = ""
+    if not type_ or not array.size:
         kind = array.dtype if array.size else "no elements"
-        raise LanemapError(f"{name}: an array of {kind} is none that a kernel takes: {_GIVE}", "arg")
+        raise LanemapError(f"{name}: an array of {kind} is none that a kernel takes: {_GIVE}", "arg") from None
     return Argument(name, type_, array.shape or (1,), np.asarray(array).reshape(array.shape or (1,)))

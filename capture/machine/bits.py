@@ -104,24 +104,26 @@ def _ones(count: Array, bits: int) -> Array:
     return np.asarray(np.where(count < bits, few, ~kind.type(0)))
 
 
-def _place(amount: Register, bits: int) -> Array:
-    """Where a field begins, or how long it is, up to all bits of a number.
+def _amount(instruction: Statement, register: Register, bits: int) -> Array:
+    """Where bits begin, how many there are, or how far they move, up to all bits of a number.
 
-    Of 32 bits the low byte of it counts. Those of 64 bits ``ptxas`` makes of shifts, which take all of it.
+    Of a field of 32 bits the low byte of it counts. Those of 64 bits ``ptxas`` makes of shifts, which take all of it.
     """
-    counted = amount.bits & 0xFF if bits == 32 else amount.bits
+    field = bits == 32 and instruction.parts[0] in ("bfe", "bfi")
+    counted = register.bits & (31 if "wrap" in instruction.parts else 0xFF if field else 0xFFFFFFFF)
     return np.asarray(np.minimum(counted, bits).astype("i8"))
 
 
 def _extract(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """bfe: a field of bits."""
+    """bfe: a field of bits, and szext: so many low ones; with the sign of the number or zeros above."""
     type_ = instruction.type
     width = bits_of(type_)
     result, value = (machine.register(operand, type_, function) for operand in instruction.operands[:2])
-    start, length = (machine.register(operand, "u32", function) for operand in instruction.operands[2:])
+    *start, length = machine.registers_of(instruction.operands[2:], "u32", function)
 
     def step(group: ActiveThreads) -> None:
-        first, count = _place(start, width), _place(length, width)
+        first = _amount(instruction, start[0], width) if start else np.zeros(machine.threads, "i8")
+        count = _amount(instruction, length, width)
         numbers = value.numbers(type_)
         ones = _ones(count, width).view(numbers.dtype)
         moved = numbers >> np.minimum(first, width - 1).astype(numbers.dtype)
@@ -149,7 +151,7 @@ def _insert(machine: Machine, instruction: Statement, function: Function) -> Ste
 
     def step(group: ActiveThreads) -> None:
         kind = field.bits.dtype
-        first, count = _place(start, width), _place(length, width)
+        first, count = (_amount(instruction, each, width) for each in (start, length))
         up = np.minimum(first, width - 1).astype(kind)
         mask = np.where(first < width, _ones(count, width) << up, kind.type(0))
         bits = base.bits & ~mask | field.bits << up & mask
@@ -187,14 +189,14 @@ def _permute(machine: Machine, instruction: Statement, function: Function) -> St
 
 def _funnel(machine: Machine, instruction: Statement, function: Function) -> Step:
     """shf: a shift of two registers that gives one."""
-    left, wraps = "l" in instruction.parts, "wrap" in instruction.parts
+    left = "l" in instruction.parts
     result, low, high, amount = machine.registers_of(instruction.operands, "b32", function)
 
     def step(group: ActiveThreads) -> None:
-        by = (amount.bits & 31 if wraps else np.minimum(amount.bits, 32)).astype("u8")
+        by = _amount(instruction, amount, 32)
         both = high.bits.astype("u8") << np.uint64(32) | low.bits
-        bits = (both << by >> np.uint64(32) if left else both >> by).astype("u4")
-        moved = shifted(joined([low, high]), both, by.astype("i8") if left else -by.astype("i8"), machine.tape)
+        bits = (both << by.view("u8") >> np.uint64(32) if left else both >> by.view("u8")).astype("u4")
+        moved = shifted(joined([low, high]), both, by if left else -by, machine.tape)
         result.put(bits, None if moved is None else moved[:, 4:] if left else moved[:, :4], group)
 
     return step
@@ -202,32 +204,11 @@ def _funnel(machine: Machine, instruction: Statement, function: Function) -> Ste
 
 def _mask(machine: Machine, instruction: Statement, function: Function) -> Step:
     """bmsk: so many ones from a bit on."""
-    wraps = "wrap" in instruction.parts
     result, start, length = machine.registers_of(instruction.operands, "b32", function)
 
     def step(group: ActiveThreads) -> None:
-        first, count = (
-            (each.bits & 31 if wraps else np.minimum(each.bits, 32)).astype("u8") for each in (start, length)
-        )
-        ones = (np.uint64(1) << count) - np.uint64(1)
-        result.put((ones << first).astype("u4"), None, group)
-
-    return step
-
-
-def _extend(machine: Machine, instruction: Statement, function: Function) -> Step:
-    """szext: so many low bits of a number, with its sign or zeros above."""
-    type_, wraps = instruction.type, "wrap" in instruction.parts
-    result, value, length = machine.registers_of(instruction.operands, type_, function)
-
-    def step(group: ActiveThreads) -> None:
-        count = (length.bits & 31 if wraps else np.minimum(length.bits, 32)).astype("i8")
-        up = 32 - np.maximum(count, 1)
-        kept = (value.bits.astype("i8") << up & 0xFFFFFFFF).astype("u4").view("i4" if type_[0] == "s" else "u4") >> up
-        origin = None
-        if value.origin is not None:
-            origin = np.where(8 * np.arange(4) < count[:, None], value.origin, NONE).astype(np.int32)
-        result.put(np.where(count > 0, kept, 0).astype("i8").astype("u4"), origin, group)
+        first, count = (_amount(instruction, each, 32) for each in (start, length))
+        result.put((_ones(count, 64) << first.view("u8")).astype("u4"), None, group)
 
     return step
 
@@ -240,5 +221,5 @@ MAKERS: Mapping[str, Maker] = dict.fromkeys((*TRUTH, "lop3"), _logic) | {
     "prmt": _permute,
     "shf": _funnel,
     "bmsk": _mask,
-    "szext": _extend,
+    "szext": _extract,
 }

@@ -270,6 +270,7 @@ cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret; }}
         ("-8, 0", "", "f16", "its coordinate 1 is -8: only loads"),
         ("0, 5", "", "f16", ""),
         ("0, 0", ".and", "s64", "reduces s64 by min and max alone"),
+        ("0, 0", ".and", "int64", "reduces s64 by min and max alone"),
         ("0, 0", ".max", "s64", ""),
         ("0, 0", ".and", "u64", ""),
     ],
