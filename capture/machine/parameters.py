@@ -13,7 +13,7 @@ from ...db.errors import LanemapError
 from ...db.isa.shared import BoundingBox
 from ...db.text import counted
 from .. import values
-from .arguments import INTEGERS, Argument, Field, number_bytes
+from .arguments import INTEGERS, Argument, number_bytes
 from .memory import MAP_SIZE, UNIT, Allocated, MappedTensor, map_bytes
 from .ptx import Function, MemoryOperand, Name, Number, Operand, Variable, Vector, bits_of
 
@@ -214,7 +214,7 @@ def _struct(argument: Argument, contents: Mapping[str, bytes]) -> bytes:
     data, end, taken = bytearray(), 0, set[int]()
     for each in argument.fields:
         part = contents[each.name] if each.name else each.data
-        align = _alignment(each, contents)
+        align = min(len(part), _MAP_ALIGNMENT) if each.name else max(each.align, 1)
         at = -(-end // align) * align if each.at is None else each.at
         end = at + len(part)
         data = data.ljust(end, b"\0")
@@ -224,13 +224,6 @@ def _struct(argument: Argument, contents: Mapping[str, bytes]) -> bytes:
                 raise LanemapError(f"{argument.name}: two fields of the struct overlap at byte {at}", "arg")
             taken.update(range(at, end))
     return bytes(data)
-
-
-def _alignment(of: Field, contents: Mapping[str, bytes]) -> int:
-    """What a field is aligned to; a struct as the widest of its own."""
-    if of.name:
-        return min(len(contents[of.name]), _MAP_ALIGNMENT)
-    return max([of.align, 1, *(_alignment(each, contents) for each in of.within)])
 
 
 def _scalar(argument: Argument, parameter: Variable) -> bytes:
