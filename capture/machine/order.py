@@ -357,7 +357,7 @@ class Order:
                     self.released[*key, warp] = self._notice(warp, within, releases=True)
                 if writes and (released := self.released.get((*key, warp))) is not None:
                     told[key] = latest(told.get(key), released)
-                if writes and not releases and self.notices[_TELLS, within - BLOCK, :, warp].any():
+                if writes and self.notices[_TELLS, within - BLOCK, :, warp].any():
                     told[key] = latest(told.get(key), self._notice(warp, within))
 
     def _told(self, warp: int, notice: Array) -> Array:

@@ -136,13 +136,12 @@ class Machine(Threads):
     def _repeats(self, runs: Array) -> bool:
         """Whether threads are where they were, and so are registers and memory, so that they do the same for ever.
 
-        Nothing was written that differs, and who runs has gone round loops as often as others, and takes turns as
-        before. A state is remembered for a fifth of the steps that there were.
+        Nothing was written that differs, and each that runs has gone round a loop. A state is remembered for a fifth of
+        the steps that there were.
         """
         memories = [*self.spaces, *([self.tensor.memory] if self.tensor else [])]
         (before, rounds, held), changes = self.past, [memory.changes for memory in memories]
-        turns = (self.rounds - rounds)[runs]
-        found = before == changes and turns[0] > 0 and turns[0] % _ROUNDS == 0 and (turns == turns[0]).all()
+        found = before == changes and (self.rounds > rounds)[runs].all()
         found = found and all(starmap(np.array_equal, zip_longest(self._now(), held)))
         if found or self.log.steps >= self.remembers:
             self.remembers = self.log.steps * 5 // 4 + _REMEMBERS

@@ -83,6 +83,13 @@ def test_each_place_says_who_waits_there():
     assert "warp 2 waits for ever: barrier 1 lacks 64 of 96 threads (line 7" in third
 
 
+def test_what_no_other_thread_writes_is_not_waited_for():
+    """A parameter, a constant, and a variable of the thread itself, which the loop reads, too."""
+    loop = POLLS.format("A", "").replace("A: ", "A: ld.param.u64 %flag, [flag]; ld.local.u32 %n, [own]; ")
+    (words,) = deadlocks(".local .b32 own; st.local.u32 [own], 5;" + loop)
+    assert "ld reads 0 at flag again" in words
+
+
 #: What a thread or block does for so many rounds before it writes.
 BUSY = "mov.u32 %s, 0; C: add.u32 %s, %s, 1; setp.lt.u32 %p, %s, {}; @%p bra C; st.volatile.global.u32 [%flag], 1;"
 
