@@ -141,7 +141,7 @@ class Machine(Threads):
         """
         memories = [*self.spaces, *([self.tensor.memory] if self.tensor else [])]
         (before, rounds, held), changes = self.past, [memory.changes for memory in memories]
-        found = before == changes and (self.rounds > rounds)[runs].all()
+        found = before == changes and bool((self.rounds > rounds)[runs].all())
         found = found and all(starmap(np.array_equal, zip_longest(self._now(), held)))
         if found or self.log.steps >= self.remembers:
             self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
