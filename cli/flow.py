@@ -31,8 +31,6 @@ def chain(
             _next_word,
         ),
     ],
-    first: str | None = None,
-    second: str | None = None,
     source: str = DEFAULT_SOURCE,
     format: ChainFormat = ChainFormat.TABLE,
     db: str | None = None,
@@ -64,8 +62,8 @@ def chain(
     through = how.get("through")
     if through and not re.match(r"\d|none", through, re.IGNORECASE):  # else what follows is taken for an operand
         raise LanemapError(f"--through {through} names no swizzle: write --through 128B {through}")
-    start = Query.parse(words, instruction=first, source=source)
-    end = Query.parse(taken[0], instruction=second, source=source) if taken else Query(instruction=second)
+    start = Query.parse(words, source=source)
+    end = Query.parse(taken[0], source=source) if taken else None
     with open_database(db) as database:
         answer = database.chain(start, end, **how)
         remark(answer.remarks)

@@ -26,7 +26,7 @@ from ..shipped import CORRECTED
         (("M16N8K16", ".F16", "d", "m16n8k8", "bf16", "b"), 1),
         (("m16n8k16", "f32", "D", "m16n8k16", "f16", "A", "--transpose"), 1),
         (("m8n8k4", "f32", "D", "m8n8k4", "f16", "A", "--major", "row", "--relabel"), 1),
-        (("m16n8k16", "f32", "D", "m16n8k16", "f16", "B", "--first", "mma.sp", "--second", "mma.sp", "-t"), 0),
+        (("mma.sp", "m16n8k16", "f32", "D", "mma.sp", "m16n8k16", "f16", "B", "-t"), 0),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else str(value),
 )
@@ -155,7 +155,7 @@ def test_every_operand_that_a_d_can_be_is_listed(run):
     assert ("mma", "m16n8k16", "f16", "B", "1") in keys
     for instruction, shape, type_, role in {key[:4] for key in keys} | {("mma", "m16n8k8", "tf32", "A")}:
         for transposed in ("0", "1"):
-            words = ["m16n8k16", "f32", "D", shape, type_, role, "--second", instruction, *["-t"] * int(transposed)]
+            words = ["m16n8k16", "f32", "D", instruction, shape, type_, role, *["-t"] * int(transposed)]
             still = run("chain", *words).code == 0
             assert still == ((instruction, shape, type_, role, transposed) in keys)
     more = list(csv.DictReader(io.StringIO(run("chain", *"m16n8k16 f32 D --relabel -f csv".split()).out)))
@@ -209,7 +209,7 @@ def test_what_costs_no_more_than_an_order_of_k_is_listed_apart(run):
 
 
 def test_a_d_is_the_c_of_the_next(run):
-    result = run("chain", *"m16n16k16 f32 D m32n8k16 f32 C --first wmma --second wmma --source h200-sm_90a".split())
+    result = run("chain", *"wmma m16n16k16 f32 D wmma m32n8k16 f32 C --source h200-sm_90a".split())
     assert result.code == 0
     assert "2 x 1 D make 1 x 2 C" in result.out
     assert "registers: taken as they are" in result.out
@@ -342,7 +342,7 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("m16n8k16 f16 C m16n8k16 f16 D", ("C", "from D", "A, B or C")),
         ("m16n8k16 f17 D m16n8k16 f16 A", ("no type f17", "f16")),
         ("m16n8k16 f16 D m16n8k17 f16 A", ("no shape m16n8k17", "m16n8k16")),
-        ("m16n8k16 f16 D m16n8k16 f16 A --second mma.sp", ("metadata", "dense A")),
+        ("m16n8k16 f16 D mma.sp m16n8k16 f16 A", ("metadata", "dense A")),
         ("m8n8k4 f16 D m8n8k4 f16 A", ("majors row and col", "name one")),
         ("m8n8k4 f16 D m16n8k16 f16 A", ("have 4 and 1 computations",)),
         ("m16n8k16 f32 D m64n8k16 f16 A --major row", ("A of wgmma m64n8k16 f16 has no major row (--major)",)),
@@ -356,7 +356,7 @@ def test_the_name_of_the_move_is_enough(run, short, long):
         ("ldmatrix.x4 m16n8k16 f16 B", ("ldmatrix m8n8 b16 x4 cannot", "4 registers at once, and there are 2")),
         ("ldmatrix.x4.trans m16n8k16 f16 A --major row", ("m8n8 b16 x4.trans cannot", "row-major", "side by side")),
         ("ldmatrix m16n8k8 tf32 B --major row", ("not side by side", "with .trans, it transposes 16 bits", "has 32")),
-        (f"m8n8 b16 r m16n8k64 s8 A --second mma.sp -s {CORRECTED}", ("chunk of 4 columns", "measured it (--source)")),
+        (f"m8n8 b16 r mma.sp m16n8k64 s8 A -s {CORRECTED}", ("chunk of 4 columns", "measured it (--source)")),
         ("m8n8 b16 r m16n8k16 f16 A --major both", ("invalid major 'both'", "row or col")),
         ("m8n8 b16 r m16n8k16 f16 B --count 0", ("invalid count 0", "1 to 16")),
         ("m16n8k16 f32 D m16n8k16 f16 A --count 2", ("--count", "ldmatrix before")),
