@@ -378,7 +378,7 @@ def chain(first: Fragment, second: Fragment, *, transposed: bool = False) -> Cha
         raise LanemapError(f"{first} cannot be {second}: chain goes from D of the first to A, B or C of the second")
     _ = _elements(first), _elements(second)
     if second.tile:
-        raise LanemapError(f"{second} lies in shared memory: say how the tile is swizzled, as in --through 128B")
+        raise LanemapError(f"{second} lies in shared memory: say how the tile is swizzled, as in 128B", "through")
     counts = {"computations": (first.computations, second.computations), "threads": (first.threads, second.threads)}
     for name, (left, right) in counts.items():
         if left != right:

@@ -225,9 +225,7 @@ def through(
         )
     chosen = mode_named(mode, "through")
     if source and chosen != source.mode:
-        raise LanemapError(
-            f"{first} is swizzled by {source.mode}, not {mode}: write --through {source.mode}", "through"
-        )
+        raise LanemapError(f"{first} is swizzled by {source.mode}, not {mode}: take {source.mode}", "through")
     bits = goal.bits if goal else second.slot_bits
     if source and source.bits != bits:
         raise LanemapError(f"{first} has elements of {source.bits} bits, {second} of {bits}: write b{bits}")
@@ -258,7 +256,8 @@ def through(
         along = (k if major == "K" else mn) * bits // 8
         fitting = [name for name in names if laid(name)[1] is not None]
         better = goal.mode if goal and goal.mode in fitting else either(fitting)
-        raise LanemapError(f"{chosen} has lines of {tile.span} bytes, and these have {along}: write --through {better}")
+        why = f"{chosen} has lines of {tile.span} bytes, and these have {along}"
+        raise LanemapError(f"{why}: take {better}", "through")
     written = written.T if source and turned else written
     descriptor: Descriptor | None = None
     read: Array | None
