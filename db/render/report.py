@@ -273,17 +273,14 @@ def _unjudged(check: Check, everything: bool) -> Iterator[Block]:
 
 
 def _one_sided(check: Check) -> Iterator[Block]:
-    """What only the right side has, and in a check also what only the left side has."""
+    """What only the right side has."""
     for comparison in check.comparisons:
-        verdicts = [Verdict.RIGHT_ONLY] + [Verdict.LEFT_ONLY] * bool(check.sources)
-        for kind in verdicts:
-            lacking = (comparison.left if kind is Verdict.RIGHT_ONLY else comparison.right).name
-            only = [result for result in comparison.results if result.verdict is kind]
-            for words, results in grouped(only, lambda result: result.words).items():
-                names = [name_of([result.key for result in alike]) for alike in _but_for_type(results)]
-                place = f"{'not' if words == 'not there' else words} in {lacking}"
-                count = f"{counted(len(results), 'fragment')} {'is' if len(results) == 1 else 'are'} {place}"
-                yield Passage(f"{count}: {'; '.join(names)}" if len(names) <= _FIRST else count, "item")
+        only = [result for result in comparison.results if result.verdict is Verdict.RIGHT_ONLY]
+        for words, results in grouped(only, lambda result: result.words).items():
+            names = [name_of([result.key for result in alike]) for alike in _but_for_type(results)]
+            place = f"{'not' if words == 'not there' else words} in {comparison.left.name}"
+            count = f"{counted(len(results), 'fragment')} {'is' if len(results) == 1 else 'are'} {place}"
+            yield Passage(f"{count}: {'; '.join(names)}" if len(names) <= _FIRST else count, "item")
 
 
 def _but_for_type(results: Iterable[Result]) -> Iterable[list[Result]]:
