@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,6 +108,7 @@ def trace(
     clusters = _clusters(grid, function.cluster)
     order = np.argsort(clusters, kind="stable").tolist()  # the blocks of a cluster follow each other
     unknown: dict[str, str] = {}
+    say = progress or (lambda *_: None)
     names = {**symbols.named, **{name: place.address for name, place in places.items()}}
     # Without a product an array of integers may stand for anything of its width.
     typed = [argument for argument in arrays if steps or argument.floating]
@@ -118,13 +118,13 @@ def trace(
         blocks = order[first : first + together]
         machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
-        if machine.run(limit, partial(_say, progress, first, prod(grid))):
+        if machine.run(limit, lambda ended, before=first: say(before + ended, prod(grid))):
             note_deadlock(machine, names, last=first + together >= prod(grid))
         machine.steps.clear()  # which refer to the machine, whose memory would else stay beside that of the next one
         if log.stopped:
             break
         tensor_memory.expect_freed(machine)
-        _say(progress, 0, prod(grid), first + len(blocks))
+        say(first + len(blocks), prod(grid))
     begins = {name: place.address - GLOBAL for name, place in places.items()}
     lies = {each.name: slice(begins[each.name], begins[each.name] + each.size) for each in arrays}
     output = by_name[steps[-1].left.name] if steps else None
@@ -157,12 +157,6 @@ def trace(
     )
     counts = _counts(tape, log, prod(block), time.perf_counter() - started)
     return Trace(function.name, tuple(findings), tuple(notes), values, counts, conflicts, checked, judge, file)
-
-
-def _say(progress: Callable[[int, int], object] | None, first: int, total: int, ended: int) -> None:
-    """Say how many blocks have ended, where somebody asks."""
-    if progress is not None:
-        progress(first + ended, total)
 
 
 def _clusters(grid: Sequence[int], size: Sequence[int]) -> Array:
