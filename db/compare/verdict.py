@@ -238,15 +238,20 @@ def counts_alike(keys: Collection[Key], others: Collection[Key]) -> bool:
 
     Of a product only the pairing is certain, not how an axis is counted (see ``_Together``), unless memory fixes it. So
     where both have operands that count it, in one form or in forms that share such operands, they must have one in
-    common. All that they have of an instruction without forms may be operands of one.
+    common. Block scales in common pair the blocks of K, and not what is in them. All that they have of an instruction
+    without forms may be operands of one.
     """
+
+    def counts(part: Key, axis: str) -> bool:
+        return axis in (*part.axes, _COMPUTATION) or (axis == "s" and "k" in part.axes)
+
     mine, theirs = ({_part(key) for key in side} for side in (keys, others))
     for (name, shape), parts in grouped(mine | theirs, lambda part: part[:2]).items():
         forms = _forms(name, shape) or [frozenset(parts)]
-        for axis in {axis for part in parts for axis in axes_of(part)}.difference(instruction(name).fixed):
+        for axis in {axis for part in parts for axis in (*part.axes, _COMPUTATION)}.difference(instruction(name).fixed):
             together: list[Form] = []
             for form in forms:
-                counting = frozenset(part for part in form if axis in axes_of(part))
+                counting = frozenset(part for part in form if counts(part, axis))
                 apart = [other for other in together if other.isdisjoint(counting)]
                 together = [*apart, counting.union(*(other for other in together if other not in apart))]
             if any(mine & parts and theirs & parts and not mine & theirs & parts for parts in together):

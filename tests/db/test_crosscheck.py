@@ -261,6 +261,20 @@ def test_no_two_sources_judge_operands_whose_pairing_neither_has(name):
         assert told == ({part.role for part in one.fragments} if name == "wmma" else {*judged})
 
 
+def test_scales_in_common_pair_blocks_of_k_and_not_the_elements_in_them():
+    scaled = [one for one in corrected() if one.key[:2] == ("mma", "m16n8k64") and one.type in ("e2m1", "ue8m0")]
+    a, b, sfa, sfb = (next(one for one in scaled if one.role == role) for role in ("A", "B", "SFA", "SFB"))
+    mine = Source("mine", "import", "mine", [a, b, sfa, sfb])
+    for first, second, judged in (
+        ([a, sfa], [b, sfa], ["A", "SFA"]),
+        ([sfa], [a, b, sfa], ["A", "B", "SFA"]),
+        ([a, sfb], [b, sfb], ["A", "SFB"]),
+    ):
+        sides = [Source(word, "capture", word, side) for word, side in (("first", first), ("second", second))]
+        told = {result.key.role for result in judge([mine], sides).results if result.compared}
+        assert sorted(told) == judged
+
+
 def test_one_capture_judges_all_shapes_of_what_is_of_its_architecture():
     """An import that has one shape of each card is right on neither."""
     of_shape = {
