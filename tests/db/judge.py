@@ -2,9 +2,14 @@
 
 An axis is renumbered alike where a permutation takes every set of numbers on the left to the set in its place on the
 right. There is one if as many numbers of the left as of the right are in exactly the same sets.
+
+A window of columns stands for those that metadata may select. Where it is wider on one side, that side must leave open
+what the other names, and some metadata must select a column in each window, of A alone and together with E.
 """
 
 from collections import Counter, defaultdict
+from itertools import combinations, permutations, product
+from math import factorial, prod
 
 from lanemap.db.isa.forms import forms
 
@@ -12,10 +17,16 @@ AXES = {"A": "mk", "B": "kn", "C": "mn", "D": "mn", "E": "mk", "SFA": "mk", "SFB
 #: Axes that memory counts.
 FIXED = {"ldmatrix": "n", "stmatrix": "n", "wgmma": "kn", "wgmma.sp": "kn"}
 COMPARED_ALONE = {"tcgen05.ld", "tcgen05.st", "tcgen05.mma"}
+#: Of so many columns metadata selects how many runs of how many neighbours.
+STORED = {2: (1, 1), 4: (2, 1), 8: (2, 2)}
+
+
+class UndecidedError(Exception):
+    """More renumberings than can be tried take the left to the right."""
 
 
 def judged(left, right):
-    """The verdict on every fragment, by its key. No windows are of different widths on the two sides."""
+    """The verdict on every fragment, by its key."""
     mine, theirs = ({one.key: one for one in side if len(one.elements)} for side in (left, right))
     found = dict.fromkeys(mine, "left only") | dict.fromkeys(theirs, "right only")
     groups = defaultdict(dict)
@@ -25,8 +36,14 @@ def judged(left, right):
     for (name, shape), pairs in groups.items():
         every = [key for key in found if (key.instruction, key.shape) == (name, shape)]
         pairs = {key: pair for key, pair in pairs.items() if found[key] != "unjudged"}
-        for key in _relabelled(pairs, _products(name, shape, every)):
-            found[key] = "relabelled"
+        same = {key: () for key, pair in pairs.items() if pair.same}
+        refined = {key: () for key, pair in pairs.items() if pair.narrows and not pair.same}
+        refined = _selected(pairs, refined, same | refined)
+        moved = _relabelled(pairs, same | refined, _products(name, shape, every))
+        wider = {key: order for key, order in moved.items() if pairs[key].loose}
+        found |= dict.fromkeys(_selected(pairs, refined, same | refined | moved), "refined")
+        found |= dict.fromkeys(moved.keys() - wider.keys(), "relabelled")
+        found |= dict.fromkeys(_selected(pairs, wider, same | refined | moved), "relabelled")
     return found
 
 
@@ -35,32 +52,144 @@ class _Pair:
 
     def __init__(self, left, right):
         self.key, self.sources = left.key, (left.source, right.source)
-        one, other = ({row[:3]: row[3:] for row in side.elements.tolist()} for side in (left, right))
+        self.sides = one, other = [{row[:3]: row[3:] for row in side.elements.tolist()} for side in (left, right)]
         bits = {side.first_bit for side in (left, right)} - {None}
         self.packed = (left.register_bits, left.slots) == (right.register_bits, right.slots) and len(bits) < 2
         tables = left.elements, right.elements
         whole = [(table["col_last"] - table["col"] + 1 >= left.dimensions[1]).any() for table in tables]
+        self.windowed = left.windowed
         self.claimless = left.windowed and any(whole)
         self.same = self.packed and one == other and not self.claimless
         self.movable = self.packed and one.keys() == other.keys()
         self.sizes = dict(zip(self.axes, (*left.dimensions, left.computations), strict=True))
         self.sets = {axis: defaultdict(set) for axis in self.axes}
+        self.chunk = left.chunk
+        self.together = STORED[self.chunk][1] if self.key.role == "E" else 1
+        #: Windows that are wider on one side.
+        self.loose = set()
+        alike, within = self.movable and self.windowed, [True, True]
         rows, cols, computations = (self.sets[axis] for axis in self.axes)
-        together = left.sparsity.group if self.key.role == "E" else 1
         for place in one.keys() & other.keys():
             (row, col, last, number), (its_row, its_col, its_last, its_number) = one[place], other[place]
             rows[number].add(((row, row), (its_row, its_row)))
-            if last - col == together - 1:  # one field of metadata selects them together
+            if last - col != its_last - its_col:
+                self.loose.add(((col, last), (its_col, its_last)))
+            elif last - col == self.together - 1:  # one field of metadata selects them together
                 cols[number].add(((col, last), (its_col, its_last)))
             else:  # each number in metadata is a column
                 cols[number] |= {((col + at,) * 2, (its_col + at,) * 2) for at in range(last - col + 1)}
             computations[1].add(((number - 1, number - 1), (its_number - 1, its_number - 1)))
+            alike = alike and (row, number) == (its_row, its_number)
+            within[0] = within[0] and its_col <= col and last <= its_last
+            within[1] = within[1] and col <= its_col and its_last <= last
+        self.narrows = alike and any(within)
 
     @property
     def axes(self):
         """What rows, columns and computations count."""
         named = {"A": "mn", "D": "nm"} if self.key.instruction == "movmatrix" else AXES
         return (*named[self.key.role], "computation")
+
+    @property
+    def names_columns(self):
+        """Whether the sides differ in their columns, and one of them names what metadata selects of the other's."""
+        cols = [(one[1:3], other[1:3]) for one, other in self._cells]
+        few = (bool(self.loose) or last - first < self.together for (first, last), _ in cols)
+        return any(one != other for one, other in cols) and any(few)
+
+    @property
+    def _cells(self):
+        one, other = self.sides
+        return [(one[place], other[place]) for place in sorted(one.keys() & other.keys())]
+
+    def leaves_open(self, side):
+        """Whether windows of a side are wider than what metadata selects."""
+        return any(both[side][2] - both[side][1] >= self.together for both in self._cells)
+
+    def keeps(self, order):
+        """Whether a renumbering takes the windows of one side into those of the other, each in its order."""
+        ways = [dict(enumerate(order)), {right: left for left, right in enumerate(order)}]
+
+        def inside(narrow, wide, goes):
+            to = [goes.get(at, -1) for at in _numbers(narrow)]
+            ordered = sorted(to) if len(to) == self.together else to
+            return {*to} <= {*_numbers(wide)} and ordered == [*range(ordered[0], ordered[0] + len(to))]
+
+        return all(inside(left, right, ways[0]) for left, right in self.loose) or all(
+            inside(right, left, ways[1]) for left, right in self.loose
+        )
+
+    def choices(self, side, comes):
+        """What metadata may select in each chunk that has all its elements, and whether all have that have any.
+
+        A choice has the numbers of the runs. Windows are those of a side, and of the other what ``comes`` from it.
+        """
+        fields, run = STORED[self.chunk]
+        held = run if self.key.role == "A" else 1  # an element of A is one column of a run
+        shared = []
+        for both in self._cells:
+            row, col, last, number = both[side]
+            theirs = {comes.get(at) for at in _numbers(both[1 - side][1:3])}
+            columns = {*_numbers((col, last))} & theirs
+            shared.append((number, row, min(columns, default=col), columns))
+        widest = max(max(columns, default=col) - col + 1 for *_, col, columns in shared)
+        chunks = next(count for count in (1, 2, 4, 8, 16, 32) if widest <= count * self.chunk)
+        found, blocks = {}, defaultdict(list)
+        for number, row, col, columns in shared:
+            blocks[number, row, col // (chunks * self.chunk)].append(columns)
+        of_chunk = fields * held
+        whole = {block: windows for block, windows in blocks.items() if len(windows) == chunks * of_chunk}
+        for (number, row, block), windows in whole.items():
+            for part in range(chunks):
+                start = (block * chunks + part) * self.chunk
+                wanted = windows[part * of_chunk : (part + 1) * of_chunk]
+                found[number, row, start] = {
+                    runs
+                    for runs in combinations(range(self.chunk // run), fields)
+                    if all(
+                        {start + runs[at // held] * run + step for step in ([at % held] if held > 1 else range(run))}
+                        <= window
+                        for at, window in enumerate(wanted)
+                    )
+                }
+        return found, whole == blocks
+
+
+def _numbers(span):
+    return range(span[0], span[1] + 1)
+
+
+def _selected(pairs, asked, agreeing):
+    """Those ``asked``, with their orders of K, whose columns some metadata selects, also with those of E, or A."""
+    return {
+        key: order
+        for key, order in asked.items()
+        if _possible(pairs[key], [pairs[one] for one in agreeing if pairs[one].windowed], order)
+    }
+
+
+def _possible(pair, others, order):
+    beside = [one for one in others if one.key.type == pair.key.type and one.key.role != pair.key.role]
+    beside = [one for one in beside if _selectable([one], order)]
+    return _selectable([pair], order) and all(_selectable([pair, one], order) for one in beside)
+
+
+def _selectable(pairs, order):
+    """Whether some metadata selects a column in all that the windows of both sides have in common.
+
+    ``order`` takes the columns of the left to the right. Metadata counts columns as a side does that leaves it a
+    choice; where neither does, it may be either.
+    """
+    goes = dict(enumerate(order or range(pairs[0].sizes["k"])))
+    comes = {right: left for left, right in goes.items()}
+    for side in [side for side in (0, 1) if any(pair.leaves_open(side) for pair in pairs)] or (0, 1):
+        (first, complete), *others = (pair.choices(side, (comes, goes)[side]) for pair in pairs)
+        for chunk, possible in first.items():
+            if not possible.intersection(*(some[chunk] for some, _ in others if chunk in some)):
+                return False
+        if not complete:
+            return False
+    return True
 
 
 def _products(name, shape, keys):
@@ -96,7 +225,9 @@ def _products(name, shape, keys):
     return found
 
 
-def _relabelled(pairs, products):
+def _relabelled(pairs, settled, products):
+    """The pairs that a form explains by a renumbering, and contradicts by none, with their orders of K."""
+
     def members(product, axis, among):
         """The pairs of a form that count an axis; none if more than one of C and D are missing, or memory counts it."""
         there = {role: [pairs[key] for key in keys if key in among] for role, keys in product.items()}
@@ -110,27 +241,30 @@ def _relabelled(pairs, products):
         return axis in FIXED.get(key.instruction, "")
 
     def explained(pair):
-        return pair.movable and any(
-            pair.key in product.get(pair.key.role, ())
-            and all(
-                _stays(pair, axis)
-                or (
-                    not fixed(pair.key, axis)
-                    and len({one.sources for one in members(product, axis, pairs)}) == 1
-                    and _alike(axis, members(product, axis, pairs))
-                )
-                for axis in pair.axes
-            )
-            for product in products
-        )
+        """The orders that explain a pair; None if none do."""
+        for form in products if pair.movable else ():
+            if pair.key not in form.get(pair.key.role, ()):
+                continue
+            orders = {}
+            for axis in pair.axes:
+                counting = [] if fixed(pair.key, axis) else members(form, axis, pairs)
+                one_source = len({one.sources for one in counting}) == 1
+                orders[axis] = _alike(axis, counting) if one_source else None
+                if orders[axis] is None and _stays(pair, axis):
+                    orders[axis] = ()
+            if None not in orders.values():
+                return orders.get("k", ())
+        return None
 
-    moved = {key for key, pair in pairs.items() if not pair.same and explained(pair)}
-    right = moved | {key for key, pair in pairs.items() if pair.same}
-    for key in moved:
+    moved = {key: order for key, pair in pairs.items() if key not in settled and (order := explained(pair)) is not None}
+    right = moved.keys() | settled.keys()
+    agreed = {}
+    for key, order in moved.items():
         of = [product for product in products if key in product.get(key.role, ())]
         groups = ((axis, members(one, axis, right)) for one in of for axis in pairs[key].axes if not fixed(key, axis))
-        if all(_alike(axis, group) for axis, group in groups):
-            yield key
+        if all(_alike(axis, group) is not None for axis, group in groups if group):
+            agreed[key] = order
+    return agreed
 
 
 def _axes_of(role, pairs):
@@ -139,16 +273,29 @@ def _axes_of(role, pairs):
 
 
 def _stays(pair, axis):
-    return all(left == right for some in pair.sets[axis].values() for left, right in some)
+    unmoved = all(left == right for some in pair.sets[axis].values() for left, right in some)
+    return unmoved and (axis != pair.axes[1] or _leaves_choice([pair], range(pair.sizes[axis])))
+
+
+def _leaves_choice(group, order):
+    """Whether what A and E name lies in the windows of the other side, and metadata can select it."""
+    sparse = [pair for pair in group if pair.windowed]
+    named = [pair for pair in sparse if pair.names_columns]
+    return all(pair.keeps(order) for pair in sparse) and all(_possible(pair, sparse, order) for pair in named)
 
 
 def _alike(axis, group):
-    """Whether one renumbering, or one for each computation, takes the left of all to the right."""
+    """A renumbering, or one for each computation, that takes the left of all to the right.
+
+    Returns:
+        That of the columns of A and E, if there are any, or an empty one; None if there is none.
+    """
     size = max((pair.sizes[axis] for pair in group), default=1)
+    goes = []
     for number in {number for pair in group for number in pair.sets[axis]}:
-        inside = [Counter(), Counter()]
-        members = [defaultdict(list), defaultdict(list)]
+        inside = [defaultdict(list), defaultdict(list)]
         every = [(pair, spans) for pair in group for spans in pair.sets[axis].get(number, ())]
+        members = [defaultdict(list), defaultdict(list)]
         for at, (pair, spans) in enumerate(every):
             width = size // pair.sizes[axis]  # a block scale is that of so many columns
             for side, (first, last) in zip(members, spans, strict=True):
@@ -156,8 +303,23 @@ def _alike(axis, group):
                     side[index].append(at)
         for counted, side in zip(inside, members, strict=True):
             if not {*side} <= {*range(size)}:
-                return False
-            counted.update(tuple(side[index]) for index in range(size))
-        if inside[0] != inside[1]:
-            return False
-    return True
+                return None
+            for index in range(size):
+                counted[tuple(side[index])].append(index)
+        if Counter({sets: len(some) for sets, some in inside[0].items()}) != Counter(
+            {sets: len(some) for sets, some in inside[1].items()}
+        ):
+            return None
+        goes.append([(some, inside[1][sets]) for sets, some in inside[0].items()])
+    columns = [pair for pair in group if pair.windowed and axis == pair.axes[1]]
+    if not columns:
+        return ()
+    if prod(factorial(len(some)) for some, _ in goes[0]) > 1000:
+        raise UndecidedError
+    for orders in product(*(permutations(there) for _, there in goes[0])):
+        order = dict(
+            zip((at for some, _ in goes[0] for at in some), (to for some in orders for to in some), strict=True)
+        )
+        if _leaves_choice(columns, order := tuple(map(order.get, range(size)))):
+            return order
+    return None
