@@ -41,7 +41,7 @@ def parse(text: str) -> Tokens | None:
     Raises:
         LanemapError: it is in one of them and wrong, or the instruction is not covered.
     """
-    if (name := _NAME.search(text)) and (tokens := _of_name(name[0])):
+    if (name := _NAME.search(text)) and name[0].lower() not in INSTRUCTIONS and (tokens := _of_name(name[0])):
         rest = text[name.end() :].replace(name[0], "")
         if not re.fullmatch(r"\s+[\w\s.:]*\w\s*", rest):
             return tokens

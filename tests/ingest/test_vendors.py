@@ -84,6 +84,20 @@ def rows(answer):
 def test_one_instruction_answers_all_commands(ask):
     exports = ("linear", "cute", "affine", "python", "cpp", "ptx-formula", "csv", "jsonl")
     a, d = (MNEMONIC, "A"), ("v_mfma", "m16n16k16", "f16", "D")
+    written, tile = ("v_mfma", "m16n16k16", "f32", "D"), ("--tile", "m32n32k16", "--warps", "2x1", "--lane", "3")
+    others = [
+        ["find", *written, "--lane", "0"],
+        ["find", *a, *tile],
+        ["reduce", *written],
+        ["chain", *written],
+        ["report", "cdna3-isa"],
+        ["list", "errata", "--vendor", "amd"],
+        ["draw", MNEMONIC, "--output", "all.svg"],
+        ["site", "pages"],
+    ]
+    answers = ask(*others, ["decode", MNEMONIC, "0"], ["descriptor", *a])
+    assert [code for code, *_ in answers[: len(others)]] == [0] * len(others), answers
+    assert [(code, error.count("\n")) for code, _, error in answers[len(others) :]] == [(2, 1)] * 2
     whole, found, held, summary, drawn, sources, checked, diff, forms, chained, *exported = ask(
         ["find", MNEMONIC, "B", "-f", "csv", "--lane", "17"],
         ["find", *a, "--row", "3", "--col", "9", "-f", "csv"],
