@@ -56,12 +56,6 @@ class Difference:
         return not len(self.left_only) and not len(self.right_only)
 
     @property
-    def same_rows(self) -> bool:
-        """Whether both sides have the same rows of the same computations in the same bits."""
-        alike = self.same_slots and not self.packing
-        return alike and all((self.left[name] == self.right[name]).all() for name in ("row", "computation"))
-
-    @property
     def total(self) -> int:
         """How many slots there are on at least one side."""
         return len(self.left) + len(self.left_only) + len(self.right_only)

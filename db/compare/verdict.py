@@ -159,7 +159,7 @@ def _alone(key: Key, left: Fragment | None, right: Fragment | None, differ: Diff
     if left.digest == right.digest and left.packed_like(right):
         return Result(key, Verdict.IDENTICAL, left, right)
     compared = differ(left, right)
-    narrower = windows.narrower(compared) if left.windowed else None
+    narrower = "left" if left.refines(right) else "right" if right.refines(left) else None
     return Result(key, Verdict.REFINED if narrower else Verdict.DIFFERENT, left, right, compared, narrower)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..layout.fragment import UNTOLD_WINDOWS, Fragment
 from ..layout.permutation import Permutation
-from .difference import Array, Difference, Pair
+from .difference import Array, Pair
 
 
 class Named(NamedTuple):
@@ -43,16 +43,6 @@ def unclaimed(fragment: Fragment) -> str:
     table = fragment.table
     whole = table["col_last"] - table["col"] + 1 >= fragment.dimensions[1]
     return "has windows of a whole row: they claim no column" if whole.any() else ""
-
-
-def narrower(compared: Difference) -> str | None:
-    """The side all of whose windows lie within those of the other, in the same rows."""
-    left, right = compared.left, compared.right
-    for side, narrow, wide in (("left", left, right), ("right", right, left)):
-        within = (narrow["col"] >= wide["col"]).all() and (narrow["col_last"] <= wide["col_last"]).all()
-        if compared.same_rows and within:
-            return side
-    return None
 
 
 def loose(operand: Fragment, pairs: Iterable[Pair]) -> set[Pair]:

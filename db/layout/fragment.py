@@ -415,8 +415,7 @@ class Fragment(instructions.Slots):
 
     def refines(self, other: Fragment) -> bool:
         """Whether it says of every place what the other does, in some with a narrower window of columns."""
-        sizes = attrgetter("windowed", "registers", "slots", "first_bit")
-        if not self.windowed or sizes(self) != sizes(other) or self.digest == other.digest:
+        if not self.windowed or not self.packed_like(other) or self.digest == other.digest:
             return False
         return len(self.packed) == len(other.packed) and all(
             (*place, computation) == (*same, its_computation) and first <= col and col_last <= last
