@@ -368,19 +368,11 @@ class Fleet(Tabular):
         return Rows(("instruction", "status", "source", *Capture._fields[2:-1]), rows)
 
 
-_CAPTURES = "SELECT name, title, provenance FROM source WHERE kind = 'capture' ORDER BY id"
-_LAYOUTS = """
-SELECT instruction, shape, type, role, major, selector, qualifiers, mapping_id, source.name
-FROM fragment JOIN source ON source.id = source_id
-WHERE kind = 'capture' AND mapping_id IS NOT NULL ORDER BY fragment.id
-"""
-
-
 def fleet(reader: Reader) -> Fleet:
     """The captures of a database."""
     with reader.snapshot():
-        captured = reader.select(_CAPTURES, {}).rows
-        layouts = reader.select(_LAYOUTS, {}).rows
+        captured = [(name, title, told) for name, kind, title, told in reader.sealed("source") if kind == "capture"]
+        every = lookup.fragments(reader, *(Query(source=name) for name, *_ in captured), families=True)
     captures = []
     for name, title, provenance in captured:
         facts: dict[str, Any] = json.loads(provenance)
@@ -388,9 +380,10 @@ def fleet(reader: Reader) -> Fleet:
         card, capability, driver, cuda = (str(device.get(field, "")) for field in ("name", *Capture._fields[3:6]))
         status = {record["instruction"]: record["status"] for record in facts.get("instructions", [])}
         captures.append(Capture(name, title, card, capability, driver, cuda, str(facts.get("time", "")), status))
-    # Equal layouts are stored once, so equal numbers mean equal layouts.
-    by_layout: dict[Key, dict[int, list[str]]] = {}
-    for *key, mapping, source in layouts:
-        by_layout.setdefault(Key(*key), {}).setdefault(mapping, []).append(source)
-    several = ((key, groups.values()) for key, groups in by_layout.items() if len(groups) > 1)
-    return Fleet(captures, [Disagreement(key, sorted(groups, key=len, reverse=True)) for key, groups in several])
+    disagreements = []
+    for key, of_key in grouped((one for one in every if one.has_rows), lambda one: one.key).items():
+        groups = grouped(of_key, lambda one: one.digest).values()
+        if len(groups) > 1:
+            names = [[str(one.source) for one in alike] for alike in groups]
+            disagreements.append(Disagreement(key, sorted(names, key=len, reverse=True)))
+    return Fleet(captures, disagreements)
