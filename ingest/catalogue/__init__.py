@@ -38,7 +38,7 @@ qualifiers by name, and M, N and K.
 import json
 import re
 import tomllib
-from collections import Counter, defaultdict
+from collections import Counter, UserDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -314,31 +314,22 @@ def _whole(stated: Entry, key: Key) -> Key:
     return key._replace(major=stated.get("major", next(iter(majors(*key[:4])), None)))
 
 
-class Documented(Mapping[Key, Fragment]):
+class Documented(UserDict[Key, Any]):
     """The fragments of the newest document of each vendor, corrected, by key. Each is evaluated when asked for."""
 
     def __init__(self) -> None:
-        self._entries: dict[Key, tuple[dict[str, Section], Section, Entry, Key]] = {}
-        self._evaluated: dict[Key, Fragment] = {}
+        super().__init__()
         for name in documents(in_order(dict.fromkeys(sheets(), "document"))).values():
             sections = sheets()[name]
             for section, entry, key in _described(sections):
                 _, stated = _referred(sections, entry, key)
-                self._entries.setdefault(_whole(stated, key), (sections, section, entry, key))
+                self.data.setdefault(_whole(stated, key), (sections, section, entry, key))
 
     def __getitem__(self, key: Key) -> Fragment:
-        if key not in self._evaluated:
-            self._evaluated[key] = fragment(*self._entries[key], corrected=True)
-        return self._evaluated[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._entries
-
-    def __iter__(self) -> Iterator[Key]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        if not isinstance(self.data[key], Fragment):
+            self.data[key] = fragment(*self.data[key], corrected=True)
+        found: Fragment = self.data[key]
+        return found
 
 
 @cache

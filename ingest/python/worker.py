@@ -105,16 +105,10 @@ def _found(task: dict[str, Any]) -> tuple[Any, ModuleType]:
                 specification: Any = importlib.util.spec_from_file_location("lanemap_adapter", task["adapter"])
                 module = importlib.util.module_from_spec(specification)
                 specification.loader.exec_module(module)
-            return _attribute(module, task["name"]), module
+            return operator.attrgetter(task["name"])(module), module
         except (ImportError, AttributeError) as error:
             refusals.append(f"{name}: {error}")
     raise LookupError("; ".join(refusals))
-
-
-def _attribute(module: Any, name: str) -> Any:
-    for part in name.split("."):
-        module = getattr(module, part)
-    return module
 
 
 def _enumerated(function: Callable[..., Any], domain: list[int], constants: dict[str, Any]) -> dict[str, Any]:
