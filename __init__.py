@@ -46,7 +46,7 @@ from dataclasses import replace
 from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
-from io import BytesIO, StringIO
+from io import BytesIO, FileIO, StringIO
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Unpack
@@ -1414,7 +1414,8 @@ def program_digest() -> str:
         folders[:] = sorted({*folders} & {*_PARTS} if folder == root else {*folders} - {"__pycache__"})
         for name in sorted(name for name in files if folder != root or name.endswith(".py")):
             path = f"{folder}/{name}"
-            digest.update(f"\0{path.removeprefix(root)}\0".encode() + Path(path).read_bytes())
+            with FileIO(path) as stream:  # there are hundreds, and each look-up waits for them
+                digest.update(f"\0{path.removeprefix(root)}\0".encode() + stream.read())
     return digest.hexdigest()
 
 

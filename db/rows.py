@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from html import escape
 from itertools import zip_longest
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -98,7 +95,8 @@ def plain(value: Any) -> str | int | float | None:
     """A value for text and JSON: bytes in hexadecimal, decimals as numbers, anything unknown as its text."""
     if isinstance(value, bytes | memoryview):
         return bytes(value).hex()
-    if isinstance(value, Decimal) and value.is_finite() and abs(value) < 1 << 63:
+    # A Decimal, whose module a look-up does not import.
+    if hasattr(value, "to_integral_value") and value.is_finite() and abs(value) < 1 << 63:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and not isfinite(value):
         return str(value)
@@ -191,6 +189,8 @@ class Told(Tabular):
 
     def _repr_html_(self) -> str:
         """Its text in a notebook."""
+        from html import escape  # not needed by a look-up
+
         return f"<pre>{escape(str(self))}</pre>"
 
 
@@ -244,6 +244,8 @@ def _broken(text: str, width: int) -> list[str]:
 
 def wrapped(text: str, width: int, indent: str = "", first: str = "") -> list[str]:
     """Text in lines that end between words, all but the first indented. A word longer than a line stays whole."""
+    import textwrap  # not needed where all lines fit
+
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

@@ -371,10 +371,10 @@ class Fleet(Tabular):
 def fleet(reader: Reader) -> Fleet:
     """The captures of a database."""
     with reader.snapshot():
-        captured = [(name, title, told) for name, kind, title, told in reader.sealed("source") if kind == "capture"]
+        captured = [row for row in reader.sealed("source", "provenance") if row[1] == "capture"]
         every = lookup.fragments(reader, *(Query(source=name) for name, *_ in captured), families=True)
     captures = []
-    for name, title, provenance in captured:
+    for name, _, title, provenance in captured:
         facts: dict[str, Any] = json.loads(provenance)
         device = facts["device"] if isinstance(facts.get("device"), dict) else {}
         card, capability, driver, cuda = (str(device.get(field, "")) for field in ("name", *Capture._fields[3:6]))

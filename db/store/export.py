@@ -114,7 +114,7 @@ def packed_table(source: Source) -> pa.Table:
 def _provenance(reader: Reader, used: set[str], version: str) -> bytes:
     described = [
         {"name": name, "kind": kind, "title": title, **json.loads(provenance)}
-        for name, kind, title, provenance in reader.sealed("source")
+        for name, kind, title, provenance in reader.sealed("source", "provenance")
         if name in used
     ]
     return json.dumps({"lanemap": version, "sources": described}).encode()

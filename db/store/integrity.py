@@ -33,9 +33,10 @@ SEALED = (
 #: The key in ``meta`` of the seals of shapes.
 SHAPES = "seals of shapes"
 
-#: What the seals of the tables cover.
+#: What the seals of the tables cover. Provenance, of which a capture has much, is apart from what a look-up reads.
 TABLES = {
-    "source": "SELECT name, kind, title, provenance FROM source ORDER BY id",
+    "source": "SELECT name, kind, title FROM source ORDER BY id",
+    "provenance": "SELECT provenance FROM source ORDER BY id",
     "fragment": "SELECT seal FROM fragment ORDER BY id",
     "finding": "SELECT seal, words FROM finding JOIN fragment ON fragment.id = fragment_id ORDER BY finding.id",
 }
@@ -116,7 +117,7 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
         if stored_seals.get(name) != current:
             yield "the shape of a fragment" if name == SHAPES else name.replace("seal of", "the table")
     if file:
-        for part in [""] if rows else [f"({table})" for table in (*TABLES, "citation", "mapping")]:
+        for part in [""] if rows else map("({})".format, ("source", "fragment", "finding", "citation", "mapping")):
             if (words := str(run(f"PRAGMA integrity_check{part}")[0][0])) != "ok":
                 yield " ".join(words.split())
         if rows and run(_MISTYPED):

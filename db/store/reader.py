@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import sha256
+from itertools import chain
 from sys import getsizeof
 from typing import Any, TypeVar
 
@@ -229,17 +230,19 @@ class Reader(ABC):
                 raise self.damaged(problem)
             _VERIFIED[self.location, rows] = state
 
-    def sealed(self, table: str) -> Sequence[tuple[Any, ...]]:
-        """What the seal of a table covers: a few rows, for which the database need not be verified.
+    def sealed(self, *tables: str) -> list[tuple[Any, ...]]:
+        """What the seals of tables cover, side by side: a few rows, for which the database need not be verified.
 
         Raises:
             DamagedError: they are not what was written.
         """
         with self.snapshot():
-            rows, meta = self.select(TABLES_SEALED[table], {}).rows, dict(self.select(STATE, {}).rows)
-        if meta.get(f"seal of {table}") != seal_of_table(rows):
-            raise self.damaged(f"the table {table}")
-        return rows
+            meta = dict(self.select(STATE, {}).rows)
+            of_each = [self.select(TABLES_SEALED[table], {}).rows for table in tables]
+        for table, rows in zip(tables, of_each, strict=True):
+            if meta.get(f"seal of {table}") != seal_of_table(rows):
+                raise self.damaged(f"the table {table}")
+        return [tuple(chain(*rows)) for rows in zip(*of_each, strict=True)]
 
     def kept(self, key: Hashable, read: Callable[[], T]) -> T:
         """What ``read`` reads, once for a state of the database. ``key`` says what it is."""

@@ -44,4 +44,4 @@ def calculator() -> None:
 
 compare("start-up of find against an empty typer program", find, lambda: run(str(empty)), 2.0, rounds=25)
 if sys.argv[1:]:
-    compare("a look-up against AMD's calculator", find, calculator, 1.5, rounds=25)
+    compare("a look-up against AMD's calculator", find, calculator, 1.0, rounds=25)
