@@ -108,23 +108,27 @@ def trace(
     clusters = _clusters(grid, function.cluster)
     order = np.argsort(clusters, kind="stable").tolist()  # the blocks of a cluster follow each other
     unknown: dict[str, str] = {}
-    say = progress or (lambda *_: None)
     names = {**symbols.named, **{name: place.address for name, place in places.items()}}
     # Without a product an array of integers may stand for anything of its width.
     typed = [argument for argument in arrays if steps or argument.floating]
     history = History(clusters, len(globe.data))
     job = Job(module, function, launch, globe, symbols.named, tape, log, history, layouts, bind, typed)
+
+    def say(ended: int) -> None:
+        if progress is not None:
+            progress(first + ended, prod(grid))
+
     for first in range(0, prod(grid), together):
         blocks = order[first : first + together]
         machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
-        if machine.run(limit, lambda ended, before=first: say(before + ended, prod(grid))):
+        if machine.run(limit, say):
             note_deadlock(machine, names, last=first + together >= prod(grid))
         machine.steps.clear()  # which refer to the machine, whose memory would else stay beside that of the next one
         if log.stopped:
             break
         tensor_memory.expect_freed(machine)
-        say(first + len(blocks), prod(grid))
+        say(len(blocks))
     begins = {name: place.address - GLOBAL for name, place in places.items()}
     lies = {each.name: slice(begins[each.name], begins[each.name] + each.size) for each in arrays}
     output = by_name[steps[-1].left.name] if steps else None
