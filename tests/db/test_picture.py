@@ -215,6 +215,7 @@ def test_elements_outside_the_matrix_are_counted():
         "wgmma m64n64k16 f16 B 128B.K",
         "wgmma m64n64k16 f16 B none.MN",
         "wgmma.sp m64n8k32 f16 A 64B.K",
+        "wgmma.sp m64n8k64 e4m3 A none.K",
         "cp.async.bulk.tensor m64n64 b16 t 128B",
         "tcgen05.ld 16x256b b32 r x32",
         "tcgen05.st 32x32b b32 r x128.unpack::16b",
@@ -227,6 +228,7 @@ def test_memory_and_many_registers_are_drawn_once_where_they_repeat(database, wo
     for grid, held in ((matrix, read_cells(matrix, drawn.slots)), (lanes, read_lanes(lanes))):
         repeats = [note for note in grid.notes if " repeat " in note]
         assert 4 * len(held) <= len(drawn.records())
+        assert all(len({*cell.held}) == len(cell.held) for cell in grid.cells)
         assert ("word" in " ".join(repeats)) == ("register" not in " ".join(repeats)) == (drawn.tile is not None)
         assert expanded(held, repeats) == stored(drawn)
 

@@ -159,3 +159,10 @@ def test_cases_cover_a_table_once_and_each_is_worth_its_part(table, most):
         indices = dict(zip(names, part, strict=True))
         assert np.array_equal(np.broadcast_to(valued(bits(case, names), indices), table[part].shape), table[part])
     assert (covered == 1).all()
+
+
+def test_places_that_are_no_box_have_no_sum():
+    """One twice and another not at all, or one before the first."""
+    assert written({"row": [0, 0, 1, 1], "col": [0, 1, 0, 1]}, [[0, 1, 2, 3]]) == ["row * 2 + col"]
+    assert written({"row": [0, 0, 1, 1], "col": [0, 0, 1, 1]}, [[0, 0, 0, 0]]) is None
+    assert written({"row": [-2, 1]}, [[0, 1]]) is None
