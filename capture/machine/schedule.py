@@ -136,13 +136,14 @@ class Machine(Threads):
     def _repeats(self, runs: Array) -> bool:
         """Whether threads are where they were, and so are registers and memory, so that they do the same for ever.
 
-        Nothing was written that differs, and each that runs has gone round a loop. A state is remembered for a fifth of
-        the steps that there were.
+        Nothing was written that differs, and each that runs has gone round a loop. That is looked at after some rounds,
+        as what repeats itself does so after as many times those, and a state is remembered for a fifth of all steps.
         """
         memories = [*self.spaces, *([self.tensor.memory] if self.tensor else [])]
         (before, rounds, held), changes = self.past, [memory.changes for memory in memories]
-        found = before == changes and bool((self.rounds > rounds)[runs].all())
-        found = found and all(starmap(np.array_equal, zip_longest(self._now(), held)))
+        found = False
+        if before == changes and (turns := (self.rounds - rounds)[runs]).min() and not turns[0] % _ROUNDS:
+            found = all(starmap(np.array_equal, zip_longest(self._now(), held)))
         if found or self.log.steps >= self.remembers:
             self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
             self.past = changes, self.rounds.copy(), self._now()
