@@ -161,6 +161,7 @@ COPIES = "cp.async.ca.shared.global [%s], [%from], 4"
         (f"{COPIES}, %never;", "what says how much is copied"),
         (f"{UNSET} {COPIES}, %q;", "what says how much is copied"),
         ("ld.global.u32 %a, [%never+16];", "an address"),
+        ("and.b32 %never, %never, 4; xor.b32 %s, %s, %never; ld.shared.u32 %a, [%s];", "an address"),
     ],
 )
 def test_what_an_instruction_does_by_what_nobody_wrote_is_named(line, what):
