@@ -225,9 +225,9 @@ class Judge(Labelling):
         assert isinstance(event, Execution)
         d = event.layouts["D"]
         warp, slot = divmod(place, len(d.row))
-        unset = event.factors(warp, (int(d.computation[slot]), int(d.row[slot]), int(d.col[slot]))) <= UNSET
+        unset = event.factors(warp, (int(d.computation[slot]), int(d.row[slot]), int(d.col[slot]))) == UNSET
         role = ["A", "B", *event.scaled][int(unset.any(axis=0).argmax())]
-        slots = event.held[role][warp] <= UNSET
+        slots = event.held[role][warp] == UNSET
         operand, name = self._operand(role, event, warp)
         first, count = event.layouts[role].spot(int(slots.argmax())), np.count_nonzero(slots)
         return operand, f"{name}: {first} is uninitialised  ({count} of {slots.size} slots)"

@@ -34,7 +34,7 @@ class Unwritten:
 
     def of(self, ids: Array) -> Array:
         """Whether values with these origins are."""
-        return np.asarray(self.nodes[np.maximum(ids, NONE)] | (ids <= UNSET))
+        return np.asarray(self.nodes[np.maximum(ids, NONE)] | (ids == UNSET))
 
     def _product(self, event: Execution) -> Array:
         """Which elements of D are, in the order of its nodes."""
@@ -58,7 +58,7 @@ class Unwritten:
                 d, c = event.layouts["D"], event.layouts["C"]
                 cell = (int(d.computation[slot]), int(d.row[slot]), int(d.col[slot]))
                 factors = event.factors(group, cell)
-                if (factors <= UNSET).any():
+                if (factors == UNSET).any():
                     return origin
                 sources = [int(event.held["C"][group, c.slot[cell]]), *factors.ravel().tolist()]
             origin = next((each for each in sources if self.of(np.array(each))), NONE)

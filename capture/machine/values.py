@@ -171,7 +171,10 @@ def spread(ids: Array, width: int) -> Array:
 
 
 def whole(origin: Array) -> Array:
-    """The origin that the bytes of each row (rows, bytes) have in common, those apart that have none."""
+    """The origin that the bytes of each row (rows, bytes) have in common, those apart that have none.
+
+    It is UNSET where nobody wrote a bit of them.
+    """
     first = origin[:, 0]
     if (origin == first[:, None]).all():
         return np.maximum(first, UNSET)
