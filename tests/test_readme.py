@@ -190,9 +190,8 @@ def test_every_command_of_the_program_is_in_the_readme():
     from lanemap.cli import application
 
     names = [command.name or command.callback.__name__ for command in application().registered_commands]
-    shown = {
-        shlex.split(line)[1] for block in blocks("sh") for line in block.splitlines() if line.startswith("lanemap")
-    }
+    lines = "".join(blocks("sh")).replace("\\\n", "").splitlines()
+    shown = {shlex.split(line)[1] for line in lines if line.startswith("lanemap")}
     shown |= {shlex.split(command)[1] for command, _ in commands() if command.startswith("lanemap")}
     assert [name for name in names if name not in shown and f"`lanemap {name}" not in TEXT] == []
 
