@@ -16,7 +16,7 @@ from ..db.errors import LanemapError
 from ..db.isa.instructions import Key
 from ..db.layout.algebra import Array
 from ..db.layout.fragment import Element, Fragment, Source, element_type, packed, place_numbers
-from ..db.layout.structure import expect_ranges, expected
+from ..db.layout.structure import expect_ranges
 from ..db.store import export
 from ..db.store.files import atomically
 from ..db.text import in_one_line
@@ -141,7 +141,7 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
     further = np.diff(layout)
     if ((further < 0) | ((further == 0) & (np.diff(place_numbers(columns)) <= 0))).any():
         raise LanemapError("elements are not sorted by lane, register and slot, or a slot has two")
-    layouts = [packed(rows.tobytes()) for rows in np.split(table, starts[1:-1])]
+    layouts = [packed(rows) for rows in np.split(table, starts[1:-1])]
     checked, fragments = set[Hashable](), list[Fragment]()
     for listed in header.fragments:
         key, number = Key(*listed.key), listed.layout
@@ -149,7 +149,7 @@ def _fragments(columns: dict[str, Array], header: _Header) -> list[Fragment]:
             raise LanemapError(f"{key} has layout {number}, but there are only {len(starts) - 1}")
         sizes: Any = {"registers": listed.registers, "slots": listed.slots, "first_bit": listed.first_bit}
         fragment = Fragment.of(key, layouts[number], "captured", **sizes)
-        if (alike := (number, expected(fragment))) not in checked:
+        if (alike := (number, fragment.expected)) not in checked:
             expect_ranges(fragment)
             checked.add(alike)
         fragments.append(fragment)

@@ -25,7 +25,7 @@ from .isa.vendors import VENDORS, Vendor
 from .layout.fragment import IMPOSSIBLE, PLACE, Citation, Element, Fragment, Source
 from .layout.tile import in_tile, of_threads, threads_at, tiled
 from .rows import Rows, Tabular
-from .store.integrity import SHAPES, seal, seals_of_shapes
+from .store.integrity import SEALED, SHAPES, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
 from .store.reader import Reader
 from .text import brief, either, grouped, naturally
@@ -261,7 +261,7 @@ def read_fragments(reader: Reader, *queries: Query, families: bool = False) -> l
         reader.verify(rows=False)
         found = fragments(reader, *queries, families=families)
         stored = [vars(fragment)["_stored"] for fragment in found if fragment.has_rows]
-        unread = {packed.mapping: packed for packed in stored if "data" not in vars(packed)}
+        unread = {packed.mapping: packed for packed in stored if packed.mapping and "data" not in vars(packed)}
         for mapping, elements in reader.packed(unread).items():
             vars(unread[mapping])["data"] = elements
         return found
@@ -379,12 +379,13 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
 def _verify(reader: Reader, shape: str, records: Sequence[Mapping[str, Any]]) -> None:
     """Refuse records of the fragments of a shape that are not as they were written, or not all of them."""
     meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
+    sealed = itemgetter(*SEALED)
     seals = seals_of_shapes((record["named"], record["seal"], record["held_digest"]) for record in records)
     try:
         expected = {name: own for name, own in json.loads(meta[SHAPES]).items() if name == shape}
     except (KeyError, ValueError, AttributeError):
         raise reader.damaged("the shape of a fragment") from None
-    if seals != expected or any(record["seal"] != seal(record) for record in records):
+    if seals != expected or any(record["seal"] != seal(sealed(record)) for record in records):
         raise reader.damaged("the record of a fragment")
 
 

@@ -7,7 +7,6 @@ chunks of columns.
 """
 
 import math
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,6 @@ from ..errors import LanemapError
 from ..isa.instructions import instruction
 from ..text import grouped, spans
 from .fragment import PLACE, Element, Fragment, chosen
-
-
-def expected(fragment: Fragment) -> Hashable:
-    """All that ``check`` uses of a fragment besides its elements. It is equal for many types."""
-    sizes = *fragment.dimensions, fragment.threads, fragment.registers, fragment.slots, fragment.computations
-    return *sizes, fragment.copies, fragment.windowed, fragment.chunk, fragment.partial
 
 
 def check(fragment: Fragment) -> list[str]:
@@ -42,14 +35,15 @@ def check(fragment: Fragment) -> list[str]:
             lane, reg, slot = np.argwhere(wrong)[0]
             findings.append(f"{_counted(wrong, 'slot hold')} {contents}, first lane {lane} reg {reg} slot {slot}")
 
-    wide = table["col_last"] > table["col"]
-    # A document may name a window of several chunks; even then an aligned block of columns holds all of it.
-    block = max(fragment.chunk, 1 << int((table["col_last"] - table["col"]).max(initial=0)).bit_length())
-    across = table["col"] // block != table["col_last"] // block
-    if wide.any() and not fragment.windowed:
-        findings.append(f"{wide.sum()} elements name a window of columns, which only A and E of mma.sp can")
-    elif across.any():
-        findings.append(f"{across.sum()} windows of columns lie across two chunks")
+    further = table["col_last"] - table["col"]
+    if (wide := further > 0).any():
+        # A document may name a window of several chunks; even then an aligned block of columns holds all of it.
+        block = max(fragment.chunk, 1 << int(further.max()).bit_length())
+        across = table["col"] // block != table["col_last"] // block
+        if not fragment.windowed:
+            findings.append(f"{wide.sum()} elements name a window of columns, which only A and E of mma.sp can")
+        elif across.any():
+            findings.append(f"{across.sum()} windows of columns lie across two chunks")
 
     for computation in ranges["computation"]:
         held = coverage(chosen(table, table["computation"] == computation), ranges["row"].stop, ranges["col"].stop)
@@ -112,9 +106,12 @@ def _copies(fragment: Fragment, held: NDArray[np.int64]) -> int:
 
 def coverage(table: NDArray[Any], rows: int, cols: int) -> NDArray[np.int64]:
     """How many elements can stand for each cell: an array of shape (rows, cols)."""
-    line = table["row"].astype(np.intp) * (cols + 1)
-    begin, end = (np.bincount(line + at, minlength=rows * (cols + 1)) for at in (table["col"], table["col_last"] + 1))
-    return (begin - end).reshape(rows, cols + 1).cumsum(axis=1)[:, :cols]
+    line, size = table["row"].astype(np.intp) * (cols + 1), rows * (cols + 1)
+    first = np.bincount(line + table["col"], minlength=size).reshape(rows, cols + 1)
+    if (table["col"] == table["col_last"]).all():
+        return first[:, :cols]
+    end = np.bincount(line + table["col_last"] + 1, minlength=size).reshape(rows, cols + 1)
+    return (first - end).cumsum(axis=1)[:, :cols]
 
 
 def _cells_of(mask: NDArray[np.bool_]) -> str:

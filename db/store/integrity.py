@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,13 @@ Run = Callable[[str], Sequence[tuple[Any, ...]]]
 #: Keeps sums within 64 bits. _SUMS has it, too.
 _PRIME = 1_000_000_007
 
-#: What the seal of a fragment covers: its columns, its citation, the name of its source and the digest of its layout.
-SEALED = (
+#: The columns of a fragment.
+OWN = (
     *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "rows", "cols", "threads"),
-    *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status", "citation", "source", "digest"),
+    *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status"),
 )
+#: What the seal of a fragment covers: its columns, its citation, the name of its source and the digest of its layout.
+SEALED = (*OWN, "citation", "source", "digest")
 
 #: The key in ``meta`` of the seals of shapes.
 SHAPES = "seals of shapes"
@@ -60,9 +62,9 @@ _NAMED = (
 _FILE = {"definitions": "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"}
 
 
-def seal(values: Mapping[str, Any]) -> str:
-    """The seal of a fragment, over the columns in ``SEALED``."""
-    return sha256(repr([values[name] for name in SEALED]).encode()).hexdigest()
+def seal(values: Iterable[Any]) -> str:
+    """The seal of a fragment, over its values in the order of ``SEALED``."""
+    return sha256(repr([*values]).encode()).hexdigest()
 
 
 def seal_of_table(rows: Iterable[Sequence[Any]]) -> str:
@@ -109,8 +111,8 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
     that only SQL queries read: ``element``, ``instruction``, ``form`` and ``operand``.
     """
     for *values, stored in run(_FRAGMENTS):
-        record = dict(zip(SEALED, values, strict=True))
-        if stored != seal(record):
+        if stored != seal(values):
+            record = dict(zip(SEALED, values, strict=True))
             yield f"the record of {record['role']} of {record['instruction']} {record['shape']} {record['type']}"
     stored_seals: dict[str, str] = dict(run("SELECT key, value FROM meta"))
     for name, current in seals(run, file=file, rows=rows).items():
@@ -129,9 +131,8 @@ def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
                 yield f"the rows of mapping {number}"
 
 
-_OWN = ", ".join(f"fragment.{name}" for name in SEALED[:-3])
 _FRAGMENTS = f"""
-SELECT {_OWN}, words, source.name, digest, fragment.seal
+SELECT {", ".join(f"fragment.{name}" for name in OWN)}, words, source.name, digest, fragment.seal
 FROM fragment JOIN source ON source.id = source_id LEFT JOIN citation ON citation.id = citation_id
 LEFT JOIN mapping ON mapping.id = mapping_id ORDER BY fragment.id
 """  # noqa: S608 - the columns are those above

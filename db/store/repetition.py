@@ -73,8 +73,7 @@ def lenders(tables: Mapping[str, Any], families: Mapping[str, str], wholes: Mapp
     for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
 
         def holds(larger: str, part: Any = table, extent: Extent = wholes[digest]) -> bool:
-            held = extent.within(tables[larger])
-            return len(held) == len(part) and held.tobytes() == part.tobytes()
+            return np.array_equal(extent.within(tables[larger]).view("<i2"), part.view("<i2"))
 
         family = families.get(digest, digest)
         lender = shared.get(family, family)
@@ -105,14 +104,15 @@ def _period(table: Any, whole: Extent) -> Extent:
     registers, cols, *_ = whole
     if len(table) < _FEWEST:
         return whole
+    reg, col = (np.ascontiguousarray(table[name]) for name in ("reg", "col"))
     for times in range(min(_MOST, cols), 1, -1):
         if cols % times or len(table) % times:
             continue
         width = cols // times
-        number = table["col"] // width
-        first, second = (table["reg"][number == at].min(initial=registers) for at in (0, 1))
+        number = col // width
+        first, second = (reg[number == at].min(initial=registers) for at in (0, 1))
         extent = Extent(int(second) - int(first), width, times, width)
-        if extent.registers <= 0 or (table["reg"] // extent.registers != number).any():
+        if extent.registers <= 0 or (reg // extent.registers != number).any():
             continue
         moved = table.copy()
         moved["reg"] -= number * extent.registers

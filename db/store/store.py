@@ -5,7 +5,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from operator import attrgetter, itemgetter
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 from zlib import compress
 
@@ -23,10 +24,10 @@ from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
 from ..isa.spelling import atom, opcode
 from ..layout.fragment import Citation, Fragment, Source, check_names
-from ..layout.structure import check, expected
+from ..layout.structure import check
 from . import schema
 from .connection import busy, connected, recover, wait_for_lock
-from .integrity import SEALED, rows_sum, seal, seals
+from .integrity import OWN, rows_sum, seal, seals
 from .location import SCHEMA_VERSION, Location
 from .repetition import Extent, extents, lenders, whole
 from .schema import LAYOUT, NAMED, element, finding, mapping, member, meta, metadata
@@ -140,6 +141,8 @@ def _transaction(location: Location, mode: str = "rw") -> Iterator[sa.Connection
                 wait_for_lock(lambda: _execute(connection, "PRAGMA synchronous = EXTRA"), location)
                 # Otherwise what does not fit into the cache is written early, and readers must wait until the end.
                 connection.exec_driver_sql("PRAGMA cache_spill = OFF")
+                # What is sorted, and what a statement of many rows would restore, is small: no file is written for it.
+                connection.exec_driver_sql("PRAGMA temp_store = MEMORY")
                 # ANALYZE need not read all rows of an index: the elements of all layouts are alike.
                 connection.exec_driver_sql("PRAGMA analysis_limit = 1000")
                 wait_for_lock(lambda: _execute(connection, "BEGIN IMMEDIATE"), location)
@@ -227,16 +230,15 @@ def _replace(connection: sa.Connection, new: Source, checked: dict[object, list[
     citations = _store_citations(connection, cited.values())
     names = connection.scalars(sa.select(schema.fragment.c.instruction).distinct())
     spelt = {name.lower(): name for name in names}  # one instruction is spelt alike in all sources
-    own = [name for name in SEALED if name not in ("rows", "cols", "citation")]
-    values_of, stored, rows = attrgetter(*own), itemgetter(*schema.fragment.c.keys()[1:]), []
+    dimensions = OWN.index("rows")
+    named, sized = attrgetter(*OWN[1:dimensions]), attrgetter(*OWN[dimensions + 2 :])
+    rows = []
     for fragment in new.fragments:
-        row = dict(zip(own, values_of(fragment), strict=True))
-        row["rows"], row["cols"] = fragment.dimensions
-        row |= {"source": new.name, "citation": cited[fragment.citation]}
-        row["instruction"] = spelt.setdefault(fragment.instruction.lower(), fragment.instruction)
-        row |= {"source_id": source_id, "mapping_id": mappings.get(fragment.digest or ""), "seal": seal(row)}
-        row["citation_id"] = citations[row["citation"]]
-        rows.append(stored(row))
+        name = spelt.setdefault(fragment.instruction.lower(), fragment.instruction)
+        own = name, *named(fragment), *fragment.dimensions, *sized(fragment)
+        words, digest = cited[fragment.citation], fragment.digest
+        sealed = seal((*own, words, new.name, digest))
+        rows.append((source_id, digest and mappings[digest], citations[words], *own, sealed))
     _insert(connection, schema.fragment, rows)
     # Ids ascend in the order of insertion. Returning them would take SQLite a statement for every row.
     columns = schema.fragment.c
@@ -250,7 +252,7 @@ def _replace(connection: sa.Connection, new: Source, checked: dict[object, list[
     findings = []
     for number, fragment in zip(ids, new.fragments, strict=True):
         if fragment.has_rows:
-            alike = fragment.digest, expected(fragment)
+            alike = fragment.digest, fragment.expected
             if alike not in checked:
                 checked[alike] = check(fragment)
             findings += [(number, words) for words in checked[alike]]
@@ -279,14 +281,14 @@ def _finish(connection: sa.Connection) -> None:
 
 def _write_meta(connection: sa.Connection, values: Mapping[str, str]) -> None:
     connection.execute(sa.delete(meta).where(meta.c.key.in_(list(values))))
-    _insert(connection, meta, values.items())
+    _insert(connection, meta, [*values.items()])
 
 
 def _write_forms(connection: sa.Connection) -> None:
     """Write the tables of instructions, forms and operands that this version of Lanemap knows."""
     for table in (schema.operand, schema.form, schema.instruction):
         connection.execute(sa.delete(table))
-    _insert(connection, schema.instruction, map(_instruction_row, INSTRUCTIONS))
+    _insert(connection, schema.instruction, [*map(_instruction_row, INSTRUCTIONS)])
     rows: list[tuple[Any, ...]] = []
     operands: list[tuple[Any, ...]] = []
     for form in forms():
@@ -304,24 +306,23 @@ def _instruction_row(name: str, threads: int | None = None) -> tuple[Any, ...]:
     return name, row.vendor.name, threads or row.threads, row.moves, int(row.sparse)
 
 
-def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[Sequence[Any]] | NDArray[Any]) -> None:
+def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[Sequence[Any]] | NDArray[Any]) -> None:
     """Insert rows with their values in the order of the last columns: a number before them is given by the database."""
-    if not isinstance(rows, np.ndarray):
-        rows = np.array([*rows], object)
-    if not len(rows):
+    values = rows.ravel().tolist() if isinstance(rows, np.ndarray) else [*chain.from_iterable(rows)]
+    if not values:
         return
     in_file = connection.dialect.name == "sqlite"
-    width = rows.shape[1]
+    width = len(values) // len(rows)
     marks = f"({', '.join(['?' if in_file else '%s'] * width)})"
     names = ", ".join(f'"{name}"' for name in table.c.keys()[-width:])
     # SQLAlchemy would take each row apart again, and SQLite takes many at once in a third of the time.
     for group in (_VARIABLES // width if in_file else 1, 1):
-        whole = len(rows) // group * group
+        size = group * width
+        whole = len(values) // size * size
         if whole:
             statement = f'INSERT INTO "{table.name}" ({names}) VALUES {", ".join([marks] * group)}'  # noqa: S608
-            together = rows[:whole].reshape(-1, group * width).tolist()
-            connection.exec_driver_sql(statement, [*map(tuple, together)])
-        rows = rows[whole:]
+            connection.exec_driver_sql(statement, [tuple(values[at : at + size]) for at in range(0, whole, size)])
+        values = values[whole:]
 
 
 def _words(citation: Citation) -> str:
@@ -352,7 +353,7 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     extent = extents(tables, shared, wholes)
     stored = {digest: extent[digest].within(table) for digest, table in tables.items() if digest not in shared}
     lending = [
-        (digest, compress(tables[digest].tobytes(), 1), *extent[digest], None, rows_sum(rows))
+        (digest, compress(tables[digest].data, 1), *extent[digest], None, rows_sum(rows))
         for digest, rows in stored.items()
     ]
     _insert(connection, mapping, lending)

@@ -67,7 +67,7 @@ from ...db.isa.instructions import (
     tile,
 )
 from ...db.layout.formula import evaluate_at, parse, value_at
-from ...db.layout.fragment import IMPOSSIBLE, Citation, Fragment, Packed, Source, chosen, elements, merge, packed
+from ...db.layout.fragment import IMPOSSIBLE, Citation, Fragment, Packed, Source, elements, first_columns, merge, packed
 from ...db.layout.shared import shared, stated, tabled
 from ...db.lookup import documents, in_order
 from ...db.store.files import folder_atomically
@@ -240,7 +240,7 @@ def fragment(
     section: Section,
     entry: Entry,
     key: Key,
-    members: Iterable[Key] = (),
+    members: Sequence[Key] = (),
     *,
     corrected: bool = False,
 ) -> Fragment:
@@ -293,8 +293,7 @@ def fragment(
         except LanemapError as error:
             raise LanemapError(f"section {cited.section}, {whole}: {error}") from None
     sizes = {"registers": sizes["registers"], "slots": sizes["slots"], "first_bit": first_bit}
-    shapes = tuple(member.shape for member in members)
-    held = {shape: _first(cells, key._replace(shape=shape)) for shape in shapes}
+    held = dict(zip((member.shape for member in members), _first(cells, members), strict=True))
     return Fragment.of(whole, cells, status, cited, **sizes, members=held)
 
 
@@ -342,24 +341,22 @@ def documented() -> Documented:
 def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
     """The elements of an operand in shared memory, the first of the largest one; None where two lie in one place."""
     if key != largest:
-        return _first(_shared(largest, largest, layout), key)
+        return _first(_shared(largest, largest, layout), [key])[0]
     of = tile(key)
     assert of is not None
     bits = stated(layout, of)
     apart = np.bincount(bits.ravel() // of.step).max() == 1
-    return packed(shared(key, bits).tobytes()) if apart else None
+    return packed(shared(key, bits)) if apart else None
 
 
-def _first(cells: Packed | None, key: Key) -> Packed | None:
-    """Of the elements of the largest of a family those of a member: its columns are the first ones."""
-    return cells and _columns(cells, dimensions(key.shape, key.role, key.instruction, key.qualifiers)[1])
+def _first(cells: Packed | None, keys: Sequence[Key]) -> Sequence[Packed | None]:
+    """Of the elements of the largest of a family those of its members: their columns are the first ones."""
+    counts = [dimensions(key.shape, key.role, key.instruction, key.qualifiers)[1] for key in keys]
+    inside = cells and _columns(cells, frozenset(counts))
+    return [inside and inside[count] for count in counts]
 
 
-@lru_cache(1 << 11)
-def _columns(cells: Packed, count: int) -> Packed:
-    """The elements of the first columns."""
-    inside = cells.array["col"] < count
-    return cells if inside.all() else packed(chosen(cells.array, inside).tobytes())
+_columns = lru_cache(1 << 9)(first_columns)
 
 
 @lru_cache(1 << 9)
@@ -367,7 +364,7 @@ def _written(key: Key, table: str) -> Packed:
     """The elements of a box that a tensor map writes."""
     of = box(key)
     assert of is not None
-    return packed(shared(key, tabled(table, of)).tobytes())
+    return packed(shared(key, tabled(table, of)))
 
 
 @lru_cache(1 << 8)
@@ -382,7 +379,7 @@ def _elements(numbers: str, formula: str, letter: str, registers: int, slots: in
     columns |= {"lane": lane, "slot": element, "computation": np.asarray(products)[lane]}
     if "computation" in parsed:
         columns["computation"] = value_at(parsed, "computation", letter, lane, element)
-    return packed(elements(columns, slots).tobytes())
+    return packed(elements(columns, slots))
 
 
 #: How a document has what an earlier version of it has.

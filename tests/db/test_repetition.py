@@ -1,11 +1,13 @@
 """Which rows of a layout are stored, against all that it has."""
 
+from hashlib import sha256
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.db.layout.fragment import element_type
+from lanemap.db.layout.fragment import element_type, first_columns, packed
 from lanemap.db.store.repetition import extents, lenders, whole
 
 
@@ -74,3 +76,16 @@ def test_the_smallest_repetition_is_stored(columns, times, stored):
     """No more than 32 times, and of few elements all."""
     table = sorted_table(tile(8, 16, columns, times, 2))
     assert extents({"all": table}, {}, {"all": whole(table)})["all"].cols == stored
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.booleans(), st.lists(st.integers(0, 11), max_size=6))
+@settings(max_examples=30)
+def test_first_columns_are_those_of_the_table(columns, ascending, counts):
+    columns = sorted(columns) if ascending else columns
+    table = sorted_table([(0, reg, 0, 0, col, col, 1) for reg, col in enumerate(columns)])
+    found = first_columns(packed(table), counts)
+    assert found.keys() == {*counts}
+    for count, cells in found.items():
+        expected = b"".join(element.tobytes() for element in table if element["col"] < count)
+        assert cells.data == cells.array.tobytes() == expected
+        assert cells.digest == sha256(expected).hexdigest()
