@@ -142,15 +142,11 @@ def first_columns(cells: Packed, counts: Iterable[int]) -> dict[int, Packed]:
 
     table, found, hasher, end = cells.array, dict[int, Packed](), sha256(), 0
     for count in sorted(counts):
-        inside = chosen(table, table["col"] < count)
-        if len(inside) == len(table):
-            found[count] = cells
-        elif np.may_share_memory(inside, table):
+        inside, digest = chosen(table, table["col"] < count), None
+        if np.may_share_memory(inside, table):
             hasher.update(table[end : len(inside)].data)
-            end = len(inside)
-            found[count] = packed(inside, hasher.hexdigest())
-        else:
-            found[count] = packed(inside)
+            end, digest = len(inside), hasher.hexdigest()
+        found[count] = packed(inside, digest)
     return found
 
 

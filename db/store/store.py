@@ -80,7 +80,7 @@ def ship(
             metadata.create_all(connection, checkfirst=False)
             for view in (NAMED, LAYOUT):
                 connection.execute(sa.text(view))
-        elif not again and _meta_value(connection, "shipped") == shipped:
+        elif not again and connection.scalar(sa.select(meta.c.value).where(meta.c.key == "shipped")) == shipped:
             return
         _write_forms(connection)
         _load(connection, sources(), progress)
@@ -119,10 +119,6 @@ def _delete(connection: sa.Connection, name: str) -> int:
     """Delete a source, whatever the case of its name; returns how many there were."""
     named = sa.func.lower(schema.source.c.name) == sa.func.lower(name)
     return connection.execute(sa.delete(schema.source).where(named)).rowcount
-
-
-def _meta_value(connection: sa.Connection, key: str) -> str | None:
-    return connection.scalar(sa.select(meta.c.value).where(meta.c.key == key))
 
 
 @contextmanager
@@ -295,7 +291,8 @@ def _write_forms(connection: sa.Connection) -> None:
         spelled = opcode(form) or None, atom(form) or None
         version = ".".join(map(str, form.version)) or None
         rows.append((form.mnemonic, form.name, form.shape, *spelled, form.listed, version))
-        keys = [form.key(role) for role in form.types if role in form.instruction.register_roles]
+        in_registers = form.instruction.register_roles
+        keys = [form.key(role) for role in form.types if role in in_registers]
         operands += [(form.mnemonic, key.role, key.type, key.major, key.qualifiers) for key in keys]
     _insert(connection, schema.form, rows)
     _insert(connection, schema.operand, operands)

@@ -256,7 +256,7 @@ def fragment(
     numbers = ""
     if formula and not layout and not tile(key):
         named = [*_NUMBERED.findall(key.qualifiers or ""), *((axis.upper(), n) for axis, n in AXES.findall(key.shape))]
-        numbers = "".join(f"{name} = {n}\n" for name, n in named if re.search(rf"\b{name}\b", formula))
+        numbers = "".join(f"{name} = {n}\n" for name, n in named if name in _words(formula))
         formula = formula.strip()
     sizes = stated if "registers" in stated else vars(operand(key))
     figures = stated.get("figures", {}).items()
@@ -295,6 +295,11 @@ def fragment(
     sizes = {"registers": sizes["registers"], "slots": sizes["slots"], "first_bit": first_bit}
     held = dict(zip((member.shape for member in members), _first(cells, members), strict=True))
     return Fragment.of(whole, cells, status, cited, **sizes, members=held)
+
+
+@lru_cache(1 << 8)
+def _words(formula: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", formula))
 
 
 def _referred(sections: dict[str, Section], entry: Entry, key: Key) -> tuple[Section | None, Entry]:
@@ -352,8 +357,8 @@ def _shared(key: Key, largest: Key, layout: str) -> Packed | None:
 def _first(cells: Packed | None, keys: Sequence[Key]) -> Sequence[Packed | None]:
     """Of the elements of the largest of a family those of its members: their columns are the first ones."""
     counts = [dimensions(key.shape, key.role, key.instruction, key.qualifiers)[1] for key in keys]
-    inside = cells and _columns(cells, frozenset(counts))
-    return [inside and inside[count] for count in counts]
+    inside = _columns(cells, frozenset(counts)) if cells else {}
+    return [inside.get(count) for count in counts]
 
 
 _columns = lru_cache(1 << 9)(first_columns)

@@ -88,10 +88,8 @@ def python(fragment: Fragment, name: str) -> str:
 
 
 def _function(name: str, names: Sequence[str], sums: Mapping[str, Sum]) -> str:
-    lines = "".join(
-        f"    {result} = {quotients(total.axes, names, total.constant)}\n" for result, total in sums.items()
-    )
-    return f"def {name}({', '.join(names)}):\n{lines}    return {', '.join(sums)}\n"
+    lines = [f"    {result} = {quotients(total.axes, names, total.constant)}\n" for result, total in sums.items()]
+    return f"def {name}({', '.join(names)}):\n{''.join(lines)}    return {', '.join(sums)}\n"
 
 
 #: What PTX calls two fields of the lane in every section about a warp.
@@ -292,10 +290,9 @@ def traits(name: str, operands: Mapping[str, Fragment], atom: str) -> str:
     products = [table(fragment).coordinates["computation"][:, 0] for fragment in operands.values()]
     if any(not np.array_equal(product, products[0]) for product in products):
         raise RefusedError(f"{name}: its operands are not of the same product in every lane")
-    if unknown := [
-        fragment.type for fragment in operands.values() if fragment.type not in TYPES or not TYPES[fragment.type].cute
-    ]:
-        raise RefusedError(f"{name}: CuTe has no type {unknown[0]}")
+    for fragment in operands.values():
+        if fragment.type not in TYPES or not TYPES[fragment.type].cute:
+            raise RefusedError(f"{name}: CuTe has no type {fragment.type}")
     (m, k), (_, n) = a.dimensions, c.dimensions
     lines = [
         *(f"ValType{role} = {TYPES[operands[role].type].cute}" for role in "DABC"),
@@ -437,10 +434,8 @@ def encoding(fragment: Fragment, name: str) -> str:
 
 def _encodings(fragment: Fragment) -> Iterator[_Encoding]:
     """The encodings for the role of the fragment and the threads that hold it."""
-    together, (down, across) = (
-        (fragment.atom or fragment).threads // WARP,
-        fragment.tiling.warps if fragment.tiling else (1, 1),
-    )
+    together = (fragment.atom or fragment).threads // WARP
+    down, across = fragment.tiling.warps if fragment.tiling else (1, 1)
     warps = together * down, across
     if fragment.group != WARP or fragment.role not in "ABCD" or (together > 1 and fragment.role == "B"):
         return
