@@ -130,6 +130,11 @@ def claiming(fragment, choices, generator):
         elif kind == "chosen" or (kind == "some" and generator.random() < 0.5):
             col, last = first, first + run // held - 1
         table["col"][index], table["col_last"][index] = col, last
+    if generator.random() < 0.1:  # a window that begins or ends beyond that of the other side
+        at, by = generator.integers(len(table)), generator.choice([-1, 1])
+        if table["col"][at] + by >= 0 and table["col_last"][at] + by < fragment.dimensions[1]:
+            table["col"][at] += by
+            table["col_last"][at] += by
     return replace(fragment, elements=table)
 
 
