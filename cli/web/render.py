@@ -172,7 +172,7 @@ def between(found: Through) -> list[str]:
         held = sorted(found.words((found.written, found.read)[at]))
         caption = f"{name}: row,col of {found.first.role} in the word of each bank, 128 bytes a line"
         data = {"role": name, "axes": "MN", "by": "bank", "size": found.written.shape[turn]}
-        tables.append(formats.table(drawing.by_bank(held), data, caption))
+        tables.append(formats.table(drawing.by_bank(held, whole=True), data, caption))
     return tables
 
 

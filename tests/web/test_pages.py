@@ -597,6 +597,13 @@ def test_a_page_compares_the_operand_that_it_shows(reader):
     assert "operand" in before.text
 
 
+def test_a_tile_between_two_operands_is_drawn_whole(reader):
+    answer = reader.get("/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A&through=32B")
+    assert answer.status_code == 200
+    assert answer.text.count("128 bytes a line") == 1
+    assert "repeat lines" not in answer.text
+
+
 @pytest.mark.slow
 def test_a_file_is_compared_and_not_kept(reader, database, tmp_path):
     before = len(database.sources())

@@ -292,11 +292,11 @@ def by_lane(fragment: Fragment, view: View) -> Grid:
     return Grid("", "lane\\reg.slot", names, body, sheet.notes)
 
 
-def by_bank(elements: Iterable[tuple[int, ...]]) -> Grid:
+def by_bank(elements: Iterable[tuple[int, ...]], *, whole: bool = False) -> Grid:
     """Shared memory: one row per 128 bytes, which all banks hold once, with ``row,col`` in the word of each bank.
 
     ``elements`` lie in words, which are their registers, and come in the order of these. Lines that repeat others are
-    left out.
+    left out, unless it is drawn ``whole``.
     """
 
     def bank(element: Element) -> Sequence[int]:
@@ -305,7 +305,7 @@ def by_bank(elements: Iterable[tuple[int, ...]]) -> Grid:
     by_number = grouped(elements, lambda element: element[1] // BANKS)
     lines = [by_number.get(number, []) for number in range(1 + max(by_number, default=-1))]
     notes = []
-    if found := runs.repeat([lines], bank):
+    if not whole and (found := runs.repeat([lines], bank)):
         step, (shift,) = found
         notes.append(runs.in_words("line", step, len(lines), shift, "word"))
         lines = lines[:step]
