@@ -9,7 +9,7 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from .accesses import BLOCK, CLUSTER, WEAK
+from .accesses import BLOCK, CLUSTER, PLAIN, WEAK, Manner
 from .launch import Maker, Step, Unknown
 from .moves import space_of
 from .order import Mbarrier, latest
@@ -22,6 +22,9 @@ _OBJECT = 8
 
 #: A token has the phase, and from this bit on how many arrivals that lacked.
 _PENDING = 32
+
+#: How threads access an object, at once with others; what follows such accesses is told by the object itself.
+_USES = Manner(strong=BLOCK, passes=True)
 
 _WORDS = "sync arrive aligned cta release acquire relaxed cluster parity expect_tx complete_tx noComplete noinc"
 
@@ -142,7 +145,8 @@ def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
 
     def step(group: ActiveThreads) -> None:
         threads = group.threads
-        for _, index, who in machine.access(space, addresses(threads), _OBJECT, threads):
+        for memory, index, who in machine.access(space, addresses(threads), _OBJECT, threads):
+            machine.writes(memory, index, ~memory.load(index, _OBJECT)[0], who, PLAIN)
             for at, thread in zip(index.tolist(), who.tolist(), strict=True):
                 if count is None:
                     machine.mbarriers.pop(at, None)
@@ -154,9 +158,13 @@ def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
 
 
 def reached(machine: Machine, space: str, address: Array, threads: Array) -> list[tuple[Mbarrier, Array]]:
-    """The objects at some addresses, each with the threads that name it. Notes where there is none."""
+    """The objects at some addresses, each with the threads that name it, which must know of where they begin.
+
+    Notes where there is none.
+    """
     found = []
-    for _, index, who in machine.access(space, address, _OBJECT, threads):
+    for memory, index, who in machine.access(space, address, _OBJECT, threads):
+        machine.reads(memory, index, _OBJECT, who, _USES)
         for at in np.unique(index).tolist():
             here = who[index == at]
             if at in machine.mbarriers:

@@ -349,13 +349,14 @@ class Threads:
 
     def _races(self, race: Race | None, threads: Array, does: str, other: str) -> None:
         if race is not None:
-            own, there = (self.program[at][0] for at in (self.at, race.at))
+            statements = [self.program[at][0] for at in (self.at, race.at)]
+            own, there = (".".join(each.parts[: 1 + (each.parts[0] == "mbarrier")]) for each in statements)
             whose = f" in {race.by}" if race.by else ""
             orders = "no fence behind the read that tells of it" if race.told else "nothing"
-            words = f"{does} {there.parts[0]} of {there.place}{whose} {other}, and {orders} orders the two"
+            words = f"{does} {there} of {statements[1].place}{whose} {other}, and {orders} orders the two"
             if race.at_once:
                 words = "writes another value where another thread writes at once"
-            self.fault("race", threads[race.accesses], f"{own.parts[0]} {words}")
+            self.fault("race", threads[race.accesses], f"{own} {words}")
 
 
 def _written_as(kind: str, type_: str) -> bool:

@@ -169,6 +169,34 @@ def test_a_mbarrier_that_is_relaxed_orders_by_fences_alone(arrives):
     assert found.ok == ARRIVES[arrives], found
 
 
+INITIALISED = {
+    "": False,
+    "fence.proxy.async;": False,
+    "bar.sync 0;": True,
+    "fence.mbarrier_init.release.cluster; barrier.cluster.arrive.relaxed; barrier.cluster.wait;": True,
+}
+
+
+@pytest.mark.parametrize("meeting", INITIALISED)
+@pytest.mark.parametrize("use", ["try_wait.parity", "test_wait.parity"])
+def test_who_uses_a_mbarrier_knows_that_it_is_initialised(meeting, use):
+    text = f""".shared .align 8 .b64 bar; setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared.b64 [bar], 1; {meeting}
+    @%p mbarrier.arrive.shared.b64 _, [bar];
+    WAIT: mbarrier.{use}.shared.b64 %p, [bar], 0; @!%p bra WAIT;
+    """
+    found = races(text, block=64)
+    assert (not found) == INITIALISED[meeting]
+    assert all("reads what mbarrier.init of line 6 in lane 0 writes, and nothing orders" in each for each in found)
+
+
+@pytest.mark.parametrize("meeting", ["", "bar.sync 0;"])
+def test_who_arrives_at_a_mbarrier_knows_that_it_is_initialised(meeting):
+    text = f""".shared .align 8 .b64 bar; setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared.b64 [bar], 64; {meeting}
+    mbarrier.arrive.shared.b64 _, [bar];
+    """
+    assert (not races(text, block=64)) == bool(meeting)
+
+
 COUNT = """st.shared.u32 [%s], %t; bar.warp.sync -1; membar.cta;
 and.b32 %o, %t, 31; setp.eq.u32 %p, %o, 0; mov.u32 %d, 0; @%p atom.shared.inc.u32 %d, [flag], 3;
 shfl.sync.idx.b32 %d, %d, 0, 31, -1; mov.u32 %v, 0;
