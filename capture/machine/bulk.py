@@ -241,6 +241,15 @@ def _within(machine: Machine, start: int, thread: int, lies: BoundingBox, *, ali
     return None
 
 
+def expect_read(machine: Machine) -> None:
+    """Note copies that may still read the shared memory of blocks when these have ended."""
+    copies, threads = machine.order.unawaited()
+    for at in np.unique(copies).tolist():
+        machine.at = at
+        words = "may still read shared memory when its block ends: wait for its group"
+        machine.fault("race", threads[copies == at], f"{machine.opcode} {words}")
+
+
 MAKERS: Mapping[str, Maker] = {
     "st.async": _store,
     "red.async": _store,

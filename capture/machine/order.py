@@ -177,6 +177,16 @@ class Order:
         every = [race.accesses for race in found]
         return found[0]._replace(accesses=np.unique(np.concatenate(every))) if found else None
 
+    def unawaited(self) -> tuple[Array, Array]:
+        """The instructions of bulk copies that may still read shared memory, and the threads that have not waited."""
+        least, most = (numbers(kind, 0, np.array(0)) for kind in (BULK, COMPLETES))
+        slots = self.shared.reads.reshape(-1, self.shared.reads.shape[-1])
+        reads = np.unique(np.concatenate([slot[(slot >= least) & (slot < most)] for slot in slots]))
+        block, thread = self._who(reads)
+        threads = (self.block[:, None] == block).argmax(axis=0) * WARP + thread
+        late = self._unseen(self.known[_KNOWN], reads, threads)
+        return np.array(self.history.steps)[parts(reads).time[late]], threads[late]
+
     def _together(self, reads: list[Array], accesses: Array, threads: Array) -> Array:
         """Whether accesses are at once with one of the ``reads`` that the same thread has made which writes now.
 

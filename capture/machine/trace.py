@@ -14,7 +14,7 @@ import numpy as np
 from ...db.errors import LanemapError
 from ...db.layout.algebra import Array
 from ...db.text import counted
-from . import parameters, product, sums, tensor_memory
+from . import bulk, parameters, product, sums, tensor_memory
 from .arguments import Argument
 from .deadlock import note_deadlock
 from .findings import Judge
@@ -128,6 +128,7 @@ def trace(
         if log.stopped:
             break
         tensor_memory.expect_freed(machine)
+        bulk.expect_read(machine)
         say(len(blocks))
     begins = {name: place.address - GLOBAL for name, place in places.items()}
     lies = {each.name: slice(begins[each.name], begins[each.name] + each.size) for each in arrays}

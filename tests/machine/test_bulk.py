@@ -260,6 +260,27 @@ cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret; }}
 """
 
 
+@pytest.mark.parametrize("grid", [(1, 1), (2, 4)])
+@pytest.mark.parametrize(
+    ("waits", "words"),
+    [
+        ("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;", ""),
+        ("cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;", ""),
+        ("cp.async.bulk.commit_group; cp.async.bulk.wait_group 1;", "wait for its group (line"),
+        ("cp.async.bulk.commit_group;", "may still read shared memory when its block ends"),
+        ("cp.async.bulk.wait_group 0;", "may still read shared memory when its block ends"),
+    ],
+)
+def test_a_block_waits_for_copies_of_its_memory_before_it_ends(waits, words, grid):
+    text = STORED.format(how="", operation="", at="0, 0").partition("cp.async.bulk.commit")[0]
+    text = text.replace("mov.b64 %map, map", "st.shared.b32 [tile], 0; fence.proxy.async; mov.b64 %map, map")
+    text = text.replace("{\n", ".reqnctapercluster 2, 2\n{\n" if grid == (2, 4) else "{\n", 1)
+    given_ = {"T": np.zeros(128, "u1"), "map": "map(T,box=1x16,shape=8x16)"}
+    found = run(f"{text}{waits} ret; }}", given_, block=1, grid=(*grid, 1))
+    assert words in " ".join(str(found).split()), found
+    assert found.ok == (not words), found
+
+
 @pytest.mark.parametrize(
     ("at", "operation", "type_", "words"),
     [
