@@ -8,6 +8,7 @@ import shutil
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lanemap
@@ -16,6 +17,7 @@ from lanemap.db.layout.structure import check
 from lanemap.ingest import catalogue
 
 from ..shipped import NUMBERED, PRINTED
+from ..test_readme import write_kernels
 from .copies import asked, copied
 
 FOLDER = Path(lanemap.__file__).parent / "ingest" / "catalogue"
@@ -198,3 +200,44 @@ def test_every_command_of_a_copy_knows_the_version(version):
         ("A", "m16n8k256", "b1"): "different",
         ("A", "m16n8k32", "f16"): "right only",
     }
+
+
+@pytest.mark.slow
+def test_what_does_not_compare_documents_works_in_a_copy_with_the_version(version):
+    vendors = version / "db" / "isa" / "vendors.json"
+    vendors.write_text(vendors.read_text().replace(f'"{PRINTED}+errata"', '"ptx-isa-9.9+errata"'))
+    added, random = ("m16n8k32", "f16", "A", "--instruction", "mma"), np.random.default_rng(0)
+    matrices = {"a": random.integers(-4, 4, (16, 16)), "b": random.integers(-4, 4, (16, 8))}
+    for name, matrix in (matrices | {"d": matrices["a"] @ matrices["b"]}).items():
+        np.save(version.parent / f"{name}.npy", matrix.astype("f4"))
+    write_kernels(version.parent)
+    traced = ("gemm.trace.toml", "--source", "ptx-isa-9.9+errata")
+    commands = [
+        ("reduce", *added, "--along", "row"),
+        ("blame", "m16n8k16", "f16", "--a", "a.npy", "--b", "b.npy", "--actual", "d.npy"),
+        ("decode", "m16n8k32", "f16", "0x44444444", "--selector", "0"),
+        ("descriptor", "m64n128k16", "f16", "B", "128B.K", "--tile", "n128k64"),
+        ("trace", "gemm.ptx", "--args", *traced),
+        ("trace", "exchanged.ptx", "--args", *traced),
+        ("export", "m8n8k16", "s8", "A", "-f", "csv", "--output", "a.csv"),
+        ("import", "table", "a.csv", "--name", "mine"),
+        ("diff", "mine"),
+        ("remove", "mine"),
+        ("list", "sources", "-f", "csv"),
+        ("ingest",),
+    ]
+    pages = (
+        "/",
+        "/mma/m16n8k32/f16/A",
+        "/compare?left=ptx-isa-9.4&right=ptx-isa-9.9",
+        "/check",
+        "/search?q=m16n8k32",
+    )
+    answers = asked(version, *commands, pages=pages)
+    assert [code for code, *_ in answers] == [0] * 5 + [1] + [0] * 6 + [200] * len(pages), answers
+    said = [" ".join(out.split()) for _, out, _ in answers]
+    assert "registers 1 and 2 are exchanged" in said[5]
+    assert "1 identical" in said[8]
+    assert "mine" not in said[10]
+    assert "9.7.17.5.18" in answers[len(commands) + 1][2]
+    assert "ptx-isa-9.9" in answers[len(commands) + 2][2]
