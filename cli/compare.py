@@ -23,9 +23,10 @@ def _next_word(context: typer.Context, incomplete: str) -> list[str]:
     return [*sources, *next_words(named, context, incomplete)]
 
 
-def _operand(words: Iterable[str]) -> list[str]:
-    """Of words that begin with sources those of the operand behind them."""
-    return [*dropwhile(lambda word: not Query.begins(word), words)]
+def _operand(words: Iterable[str], instructions: Iterable[str] = ()) -> list[str]:
+    """Of words that begin with sources those of the operand behind them, also of ``instructions`` of imports."""
+    names = {name.lower() for name in instructions}
+    return [*dropwhile(lambda word: not (Query.begins(word) or word.lower() in names), words)]
 
 
 @app.command(epilog="Example: lanemap check")
@@ -75,7 +76,7 @@ def diff(
     with open_database(db) as database, opened(output, [left, *(words or ())]) as file:
         operand = words or []
         right = None
-        if operand and (Path(operand[0]).exists() or not Query.begins(operand[0])):
+        if operand and (Path(operand[0]).exists() or operand != _operand(operand, database.names("instruction"))):
             right, *operand = operand
         comparison = database.diff(left, right, Query.compared(operand) if operand else None, **tiles)
         write_report(comparison, format, file, everything=everything)
@@ -98,7 +99,7 @@ def report(
     effect on a product and the true layout. Exit code 1 means that there are defects.
     """
     with open_database(db) as database, opened(output) as file:
-        operand = _operand(words[1:])
+        operand = _operand(words[1:], database.names("instruction"))
         sources = words[: len(words) - len(operand)]
         defects = database.report(*sources, operand=Query.compared(operand) if operand else None)
         write(defects.report(format.lower()), file)
