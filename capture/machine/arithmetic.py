@@ -18,7 +18,7 @@ from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined, limits_of, to_bits, whole
 
-#: What clocks count in each step, which is as slow as a load, so that who waits for a time does not wait long.
+#: What a clock counts in a step: as much as a slow load takes, so that a loop that waits for a time soon ends.
 _TICKS = 1000
 
 
@@ -280,10 +280,12 @@ def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
         return _pack(machine, instruction, function)
     result = machine.register(target, type_, function)
     if isinstance(source, Name) and source.name.startswith(("%clock", "%globaltimer")):
+        above = 32 * source.name.endswith("_hi")
 
         def tick(group: ActiveThreads) -> None:
             machine.past[0].clear()  # what reads a clock may do something else when it comes there again
-            result.put(np.full(machine.threads, machine.log.steps * _TICKS, result.bits.dtype), None, group)
+            ticks = (machine.log.steps * _TICKS >> above) % (1 << result.width)
+            result.put(np.full(machine.threads, ticks, result.bits.dtype), None, group)
 
         return tick
     value = machine.register(source, type_, function)

@@ -9,29 +9,34 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.text import spans
-from .barriers import reached
 from .memory import GLOBAL
 from .moves import space_of
 from .ptx import MemoryOperand, Statement, bits_of
 from .schedule import ENDED, MEETS, OF_CLUSTER, RUNS, WAITS, Machine
 
+#: Words of instructions that poll what no other block writes, but one of the cluster, which runs at once.
+_SHARED = {"mbarrier", "shared", "shared::cta", "shared::cluster"}
+
 
 def note_deadlock(machine: Machine, names: Mapping[str, int], *, last: bool) -> None:
     """Note where threads of a machine wait for ever; ``names`` are addresses in global memory by what lies there.
 
-    Unless these are the ``last`` blocks, those that poll may do so for what others write, which have not begun.
+    Unless these are the ``last`` blocks, those that poll global memory may do so for what others write, which have not
+    begun.
     """
+    polls = {place: mask for place, mask in (machine.repeated or {}).items() if _polls(machine.program[place][0])}
+    abroad = [place for place in polls if not _SHARED & {*machine.program[place][0].parts}]
+    if abroad and not last:
+        blocks = machine.threads // machine.per_block
+        words = f"who is there waits for what none of the {blocks} blocks writes that run at once"
+        machine.log.stopped = f"{machine.program[min(abroad)][0].place}: {words}"
+        return
     at = np.where(machine.state == WAITS, machine.pc - 1, machine.pc)
     waits = (machine.state != ENDED) & (machine.state != RUNS)
     found = {int(place): waits & (at == place) for place in np.unique(at[waits])}
-    found |= {place: mask for place, mask in (machine.repeated or {}).items() if _polls(machine.program[place][0])}
+    found |= polls
     idle = (machine.state == RUNS) & ~np.logical_or.reduce([waits, *found.values()])
     found |= {int(place): idle & (at == place) for place in np.unique(at[idle])}
-    if machine.repeated and not last:
-        blocks = machine.threads // machine.per_block
-        words = f"who is there waits for what none of the {blocks} blocks writes that run at once"
-        machine.log.stopped = f"{machine.program[min(machine.repeated)][0].place}: {words}"
-        return
     for machine.at, mask in sorted(found.items()):
         lacking = defaultdict[str, list[int]](list)
         for warp in np.unique(np.flatnonzero(mask) // WARP).tolist():
@@ -65,10 +70,13 @@ def _lacks(machine: Machine, thread: int, names: Mapping[str, int]) -> str:
     space = space_of(instruction, " ".join(instruction.parts))
     place = next(each for each in instruction.operands if isinstance(each, MemoryOperand))
     address = machine.addresses(place, function)(who)
-    if instruction.parts[0] == "mbarrier":
-        ((barrier, _),) = reached(machine, space, address, who)
-        return f"phase {barrier.phase} of the mbarrier lacks {barrier.pending} arrivals and {barrier.due} bytes"
     ((memory, index, _),) = machine.access(space, address, size := bits_of(instruction.type) // 8, who)
+    if not len(index):
+        return f"{instruction.parts[0]} has a wrong address again and again"
+    if instruction.parts[0] == "mbarrier":
+        if (barrier := machine.mbarriers.get(int(index[0]))) is None:
+            return "its mbarrier was invalidated"
+        return f"phase {barrier.phase} of the mbarrier lacks {barrier.pending} arrivals and {barrier.due} bytes"
     value = int.from_bytes(memory.load(index, size)[0].tobytes(), "little")
     start = int(index[0]) % memory.size
     where = f"in {memory.name} memory at {start:#x}"

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanemap.capture.machine import arithmetic
+
 from ..modes import examples
 from .conftest import run
 
@@ -55,6 +57,15 @@ NEVER_END = {
     ),
     "nothing at all": ("A: bra A;", "a loop that reads nothing"),
     "barriers in a loop": ("A: bar.sync 0; st.shared.u32 [word], 7; bra A;", "a loop that reads nothing"),
+    "an address out of bounds": (
+        "A: ld.volatile.global.u32 %v, [%flag+4096]; bra A;",
+        "ld has a wrong address again and again",
+    ),
+    "a mbarrier that is gone": (
+        """@!%q bra OVER; A: mbarrier.try_wait.parity.shared.b64 %p, [full], 0; bra A;
+        OVER: nanosleep.u32 1; mbarrier.inval.shared.b64 [full];""",
+        "its mbarrier was invalidated",
+    ),
     "lanes of the same warp": (
         f"""setp.ge.u32 %p, %t, 32; @%p ret; @%q bra OVER;
         {POLLS.format("A", "")}
@@ -138,6 +149,24 @@ def test_who_may_wait_for_a_block_that_has_not_begun_is_not_said_to_wait_for_eve
     assert not found.checked
     assert "waits for what none of the 32 blocks writes that run at once" in found.notes[0], found
     assert not found.findings, found
+
+
+@pytest.mark.parametrize("what", ["nothing at all", "a phase that lacks an arrival"])
+def test_what_no_later_block_can_end_is_a_deadlock_of_the_first(what):
+    text, words = NEVER_END[what]
+    found = deadlocks(text, block=1024, grid=5)
+    assert any(words in each for each in found), found
+
+
+@pytest.mark.parametrize(
+    ("clock", "ticks"), [("%clock", 7), ("%clock_hi", 5), ("%globaltimer_lo", 7), ("%globaltimer_hi", 5)]
+)
+def test_halves_of_a_clock_are_of_32_bits(clock, ticks, monkeypatch):
+    """After one step, each of which a clock counts as so many."""
+    monkeypatch.setattr(arithmetic, "_TICKS", (5 << 32) + 7)
+    text = ".visible .entry now(.param .u64 out) { .reg .b64 %out; .reg .b32 %n; "
+    text += f"mov.u32 %n, {clock}; ld.param.u64 %out, [out]; st.global.u32 [%out], %n; ret; }}"
+    assert run(text, ["out=u32[1]=0"], block=1).outputs["out"].tolist() == [ticks]
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["wait", "add", "work"]), st.integers(0, 2), st.integers(1, 3)), max_size=5)
