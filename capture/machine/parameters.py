@@ -78,7 +78,7 @@ def given(arguments: Sequence[Argument], entry: Function, outputs: Collection[st
 
 
 def _tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapping[str, Allocated]) -> MappedTensor:
-    """The tensor map of an argument. Raises LanemapError where there is none such of its array (5.5)."""
+    """The tensor map of an argument. Raises LanemapError where a driver makes none such of its array (5.5)."""
     assert argument.map is not None
     name, box, mode, shape, strides, every, fill, lower, upper = argument.map
     of = arrays[name]
@@ -88,18 +88,14 @@ def _tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapp
     every = every or (1,) * rank
     lies = BoundingBox(mode, of.bits, prod(box[:-1]), box[-1])
     line, end = box[-1] * of.bits // 8, sum((extent - 1) * step for extent, step in zip(shape, strides, strict=False))
-    most: tuple[int, ...] = (256,) * rank
-    corners: tuple[tuple[int, int], ...] = ()
-    if lower or upper:
-        most, far, counted = (
-            (1024, 256),
-            _CORNERS.get(rank, 0),
-            {len(lower) + 2, len(upper) + 2, len(strides), len(every)},
-        )
-        corners = tuple((low, extent + high) for low, extent, high in zip(lower, shape[1:], upper, strict=False))
+    corners = tuple((low, extent + high) for low, extent, high in zip(lower, shape[1:], upper, strict=False))
+    im2col = bool(lower or upper)
+    most = (1024, 256) if im2col else (256,) * rank
+    if im2col:
+        far, sizes = _CORNERS.get(rank, 0), {len(lower) + 2, len(upper) + 2, len(strides), len(every)}
         rules = {
             f"its box has 2 numbers, strides and every {rank}, lower and upper {rank - 2}, of 3 to 5": (
-                rank in _CORNERS and len(box) == 2 and counted == {rank}
+                rank in _CORNERS and len(box) == 2 and sizes == {rank}
             ),
             f"its corners are from {-far} to {far - 1}, and there are pixels between them": (
                 all(-far <= corner < far for corner in (*lower, *upper)) and all(low < high for low, high in corners)
@@ -112,10 +108,9 @@ def _tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapp
                 {len(box), len(strides), len(every)} == {rank} and rank <= 5
             )
         }
-        box = tuple(-(-extent // step) for extent, step in zip(box, every, strict=False))
     rules |= {
         f"lines of its box are multiples of {UNIT} bytes, and extents at most {most[0]}": (
-            line % UNIT == 0 and all(1 <= extent <= top for extent, top in zip(argument.map.box, most, strict=False))
+            line % UNIT == 0 and all(1 <= extent <= top for extent, top in zip(box, most, strict=False))
         ),
         f"a line of its box has {line} bytes: swizzle={mode} takes {lies.span}": lies.fits,
         "all extents are above 0, and a line has whole bytes": all(shape) and shape[-1] * of.bits % 8 == 0,
@@ -128,6 +123,8 @@ def _tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapp
     }
     if broken := [words for words, kept in rules.items() if not kept]:
         raise LanemapError(f"{argument.name}, a map of {name}: {broken[0]}", "arg")
+    if not im2col:
+        box = tuple(-(-extent // step) for extent, step in zip(box, every, strict=True))
     filled = (_NAN * size)[:size] if fill else bytes(size)
     return MappedTensor(places[name].address, shape, strides, of.bits, box, every, mode, of.type, filled, corners)
 

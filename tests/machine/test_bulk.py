@@ -165,6 +165,7 @@ def test_what_a_card_refuses_of_pixels(at, lower, upper, loads, words):
         ({"strides": (30, 1)}, "strides are multiples of 16 bytes, and the last is 1"),
         ({"strides": (32, 2)}, "strides are multiples of 16 bytes, and the last is 1"),
         ({"every": (9, 1)}, "every has numbers from 1 to 8, and the last is 1"),
+        ({"every": (0, 1)}, "every has numbers from 1 to 8, and the last is 1"),
         ({"every": (1, 2)}, "every has numbers from 1 to 8, and the last is 1"),
         ({"strides": (64, 1)}, "it reaches element 223, and T has 128"),
         ({"shape": (4, 33), "strides": (32, 1)}, "it reaches element 128, and T has 128"),
