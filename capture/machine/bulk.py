@@ -195,6 +195,7 @@ def _box(
     assert isinstance(offsets, Vector)
     coordinates = [machine.register(item, "b32", function) for item in start.items]
     further = [machine.register(item, "b16", function) for item in offsets.items]
+    assert len(further) in (0, len(coordinates) - 2)
     addresses, local = machine.addresses(operand, function), machine.spaces.local
     loads, im2col = _COMPLETES in words, not {"im2col", "im2col_no_offs"}.isdisjoint(words)
 

@@ -153,6 +153,14 @@ def test_what_a_card_refuses_of_pixels(at, lower, upper, loads, words):
     assert found.ok == (not words), found
 
 
+@pytest.mark.parametrize("offsets", ["0", "0, 0, 0"])
+def test_pixels_have_one_offset_for_each_dimension_between(offsets):
+    text = KERNEL.replace(".tile.", ".im2col.").replace("[full];\nWAIT", f"[full], {{{{{offsets}}}}};\nWAIT")
+    given_ = {"T": "u8[2,4,4,32]", "map": of_map("T", (1, 32), lower=(0, 0), upper=(0, 0)), "out": "u8[32]=0"}
+    found = run(text.format(rank=4, bytes=32, size=32, at="0, 0, 0, 0"), given_)
+    assert "is not known with these operands" in found.notes[0], found
+
+
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
