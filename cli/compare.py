@@ -24,7 +24,7 @@ def _next_word(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _operand(words: Iterable[str], instructions: Iterable[str] = ()) -> list[str]:
-    """Of words that begin with sources those of the operand behind them, also of ``instructions`` of imports."""
+    """The words of an operand behind those of sources: from the first on that may begin one, or is an instruction."""
     names = {name.lower() for name in instructions}
     return [*dropwhile(lambda word: not (Query.begins(word) or word.lower() in names), words)]
 

@@ -136,8 +136,9 @@ class Machine(Threads):
     def _repeats(self, runs: Array) -> bool:
         """Whether threads are where they were, and so are registers and memory, so that they do the same for ever.
 
-        Nothing was written that differs, and each that runs has gone round a loop. That is looked at after some rounds,
-        as what repeats itself does so after as many times those, and a state is remembered for a fifth of all steps.
+        Memory has not changed since the state that is remembered, and each that runs has gone round a loop. That is
+        looked at every ``_ROUNDS`` rounds, as what repeats after some also does after ``_ROUNDS`` times as many. The
+        state is remembered until there are a quarter more steps.
         """
         memories = [*self.spaces, *([self.tensor.memory] if self.tensor else [])]
         (before, rounds, held), changes = self.past, [memory.changes for memory in memories]

@@ -365,7 +365,8 @@ def _refuse_volatile(connection: Any, query: str) -> None:
         raise LanemapError("sql only reads tables: it does not take U&, which can do more than that")
 
 
-#: A word of ASCII letters, digits, _ and $, and of all others. Ranges of Unicode would take 10 ms to compile.
+#: A name: small letters, _, all that is not ASCII, and behind the first digits and $. It has no range of Unicode, which
+#: would take 10 ms to compile.
 _IDENTIFIER = re.compile(r"[^\x00-^`{-\x7f][^\x00-#%-/:-^`{-\x7f]*")
 
 #: The names of volatile functions, and of operators, aggregates and casts that call them, of domains whose CHECK does,

@@ -172,10 +172,10 @@ Shift = tuple[int, int, int, int, int]
 def repeat(
     tables: Sequence[Sequence[Line]], places: Places, lanes: int = 1, least: int = 1
 ) -> tuple[int, list[Shift]] | None:
-    """After how many lines all tables, which have equally many, repeat, and the shift in each; None if they do not.
+    """After how many lines, not below ``least``, all tables repeat, and the shift in each; None if they do not.
 
-    These are at least so many. ``places`` say where in its line an element is, which no shift changes. A lane stays,
-    or moves by a multiple of ``lanes``, to its place in another warp.
+    The tables have equally many lines. ``places`` say where in its line an element is, which no shift changes. A lane
+    stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
     count = len(tables[0])
     fields = [[[*zip(*line, strict=True)] for line in table] for table in tables]
