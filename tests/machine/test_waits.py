@@ -51,6 +51,11 @@ NEVER_END = {
         A: mbarrier.test_wait.parity.shared.b64 %p, [full], 0; @!%p bra A;""",
         "phase 0 of the mbarrier lacks 1 arrivals and 0 bytes",
     ),
+    "a phase at a generic address": (
+        """mov.u64 %clock, full; cvta.shared.u64 %clock, %clock;
+        A: mbarrier.test_wait.parity.b64 %p, [%clock], 0; @!%p bra A;""",
+        "phase 0 of the mbarrier lacks 2 arrivals and 0 bytes",
+    ),
     "a word of shared memory": (
         "A: ld.volatile.shared.u32 %v, [word]; setp.eq.u32 %p, %v, 0; @%p bra A;",
         "ld reads 0 in shared memory at 0x",
@@ -151,10 +156,10 @@ def test_who_may_wait_for_a_block_that_has_not_begun_is_not_said_to_wait_for_eve
     assert not found.findings, found
 
 
-@pytest.mark.parametrize("what", ["nothing at all", "a phase that lacks an arrival"])
+@pytest.mark.parametrize("what", ["nothing at all", "a phase at a generic address", "a word of shared memory"])
 def test_what_no_later_block_can_end_is_a_deadlock_of_the_first(what):
     text, words = NEVER_END[what]
-    found = deadlocks(text, block=1024, grid=5)
+    found = deadlocks(text.replace(".volatile", ""), block=1024, grid=5)
     assert any(words in each for each in found), found
 
 
