@@ -122,13 +122,14 @@ def trace(
         blocks = order[first : first + together]
         machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
-        if machine.run(limit, say):
+        if waits := machine.run(limit, say):
             note_deadlock(machine, names, last=first + together >= prod(grid))
         machine.steps.clear()  # which refer to the machine, whose memory would else stay beside that of the next one
         if log.stopped:
             break
-        tensor_memory.expect_freed(machine)
-        bulk.expect_read(machine)
+        if not waits:
+            tensor_memory.expect_freed(machine)
+            bulk.expect_read(machine)
         say(len(blocks))
     begins = {name: place.address - GLOBAL for name, place in places.items()}
     lies = {each.name: slice(begins[each.name], begins[each.name] + each.size) for each in arrays}

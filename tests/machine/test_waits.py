@@ -163,6 +163,15 @@ def test_what_no_later_block_can_end_is_a_deadlock_of_the_first(what):
     assert any(words in each for each in found), found
 
 
+@pytest.mark.parametrize("last", ["", "A: bra A;"])
+def test_a_copy_is_not_left_by_a_block_that_never_ends(last):
+    """It waits for the copy behind the loop; without a loop and a wait it is named."""
+    text = ".shared .align 16 .b8 tile[16]; cp.async.bulk.global.shared::cta.bulk_group [%flag], [tile], 16;"
+    text += "cp.async.bulk.commit_group;" + (last and f"{last} cp.async.bulk.wait_group.read 0;")
+    kinds = {each.kind for each in traced(text, block=1).findings}
+    assert ("race" in kinds, "stuck" in kinds) == (not last, bool(last))
+
+
 @pytest.mark.parametrize(
     ("clock", "ticks"), [("%clock", 7), ("%clock_hi", 5), ("%globaltimer_lo", 7), ("%globaltimer_hi", 5)]
 )
