@@ -344,7 +344,7 @@ class Query:
     def layout_of(self, role: str) -> str | None:
         """``row`` or ``col``, where the name says so of an operand: of A, of B, or of the matrix that is moved."""
         layouts = (self.token("layouts") or "").split(".")
-        roles = "AB" if len(layouts) == 2 else [(self.token("role") or "").upper()]
+        roles = "AB" if len(layouts) == 2 else [(self.token("role") or self.role or "").upper()]
         return dict(zip(roles, layouts, strict=False)).get(role) or None
 
     @property

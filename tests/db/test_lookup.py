@@ -335,6 +335,15 @@ def test_of_several_fragments_none_is_chosen(database):
     assert database.fragment("m16n8k16", "f16", "E", selector=2).selector == 2
 
 
+@pytest.mark.parametrize("order", ["row", "col"])
+def test_a_word_alone_says_the_order_of_a_matrix_in_memory(reader, order):
+    words = ["wmma", "m16n16k16", "f16"]
+    written = [*words, "B", order], [*words, order, "b"]
+    for request in (Query(*words[1:], "B", "wmma", qualifiers=order), *map(Query.parse, written)):
+        assert {fragment.key.qualifiers for fragment in lookup.fragments(reader, request)} == {order}, request
+    assert lookup.fragments(reader, Query.parse([*words, "D", order]))
+
+
 def test_sources_are_asked_in_one_order(reader):
     order = [CORRECTED, PRINTED, "ptx-isa-9.1+errata", "ptx-isa-9.1", CAPTURE, SHIPPED[-2], LIBRARY]
     assert [*lookup.by_trust(reader)] == [*lookup.by_trust(reader, "nobody")] == order
