@@ -23,7 +23,7 @@ _OBJECT = 8
 #: A token has the phase, and from this bit on how many arrivals that lacked.
 _PENDING = 32
 
-#: How threads access an object, at once with others; what follows such accesses is told by the object itself.
+#: How threads use an object: at once with others. Who waits for its phases knows what others did before they arrived.
 _USES = Manner(strong=BLOCK, passes=True)
 
 _WORDS = "sync arrive aligned cta release acquire relaxed cluster parity expect_tx complete_tx noComplete noinc"
@@ -146,6 +146,7 @@ def _init(machine: Machine, instruction: Statement, function: Function) -> Step:
     def step(group: ActiveThreads) -> None:
         threads = group.threads
         for memory, index, who in machine.access(space, addresses(threads), _OBJECT, threads):
+            # Nobody says what its bytes are: all are taken for changed.
             machine.writes(memory, index, ~memory.load(index, _OBJECT)[0], who, PLAIN)
             for at, thread in zip(index.tolist(), who.tolist(), strict=True):
                 if count is None:

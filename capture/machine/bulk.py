@@ -242,7 +242,7 @@ def _within(machine: Machine, start: int, thread: int, lies: BoundingBox, *, ali
     return None
 
 
-def expect_read(machine: Machine) -> None:
+def expect_awaited(machine: Machine) -> None:
     """Note copies that may still read the shared memory of blocks when these have ended."""
     copies, threads = machine.order.unawaited()
     for at in np.unique(copies).tolist():

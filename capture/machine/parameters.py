@@ -94,7 +94,7 @@ def _tensor_map(argument: Argument, arrays: Mapping[str, Argument], places: Mapp
     if im2col:
         far, sizes = _CORNERS.get(rank, 0), {len(lower) + 2, len(upper) + 2, len(strides), len(every)}
         rules = {
-            f"its box has 2 numbers, strides and every {rank}, lower and upper {rank - 2}, of 3 to 5": (
+            f"of 3 to 5 dimensions, its box has 2 numbers, strides and every {rank}, lower and upper {rank - 2}": (
                 rank in _CORNERS and len(box) == 2 and sizes == {rank}
             ),
             f"its corners are from {-far} to {far - 1}, and there are pixels between them": (

@@ -129,7 +129,7 @@ def trace(
             break
         if not waits:
             tensor_memory.expect_freed(machine)
-            bulk.expect_read(machine)
+            bulk.expect_awaited(machine)
         say(len(blocks))
     begins = {name: place.address - GLOBAL for name, place in places.items()}
     lies = {each.name: slice(begins[each.name], begins[each.name] + each.size) for each in arrays}
