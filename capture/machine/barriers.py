@@ -23,8 +23,8 @@ _OBJECT = 8
 #: A token has the phase, and from this bit on how many arrivals that lacked.
 _PENDING = 32
 
-#: How threads use an object: at once with others. Who waits for its phases knows what others did before they arrived.
-_USES = Manner(strong=BLOCK, passes=True)
+#: How threads use an object, at once with others.
+_USES = Manner(strong=BLOCK)
 
 _WORDS = "sync arrive aligned cta release acquire relaxed cluster parity expect_tx complete_tx noComplete noinc"
 

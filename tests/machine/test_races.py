@@ -197,6 +197,32 @@ def test_who_arrives_at_a_mbarrier_knows_that_it_is_initialised(meeting):
     assert (not races(text, block=64)) == bool(meeting)
 
 
+@pytest.mark.parametrize("meeting", ["", "bar.sync 0;"])
+@pytest.mark.parametrize("use", ["mbarrier.inval.shared.b64 [bar]", "st.shared.u32 [bar], 7"])
+def test_who_ends_a_mbarrier_knows_that_others_have_used_it(use, meeting):
+    text = f""".shared .align 8 .b64 bar; .reg .pred %q; setp.eq.u32 %q, %t, 0;
+    @%q mbarrier.init.shared.b64 [bar], 64; bar.sync 0;
+    mbarrier.arrive.shared.b64 _, [bar]; WAIT: mbarrier.test_wait.parity.shared.b64 %p, [bar], 0; @!%p bra WAIT;
+    {meeting} @%q {use};
+    """
+    found = races(text, block=64)
+    assert (not found) == bool(meeting)
+    assert all("writes what mbarrier.test_wait of line 8 " in each and "still uses" in each for each in found)
+
+
+def test_who_waits_for_all_that_use_a_mbarrier_ends_it():
+    """As a producer does at its end, when those that consume have left."""
+    text = """.shared .align 8 .b64 bar, left; .reg .pred %q; setp.eq.u32 %q, %t, 0;
+    @%q mbarrier.init.shared.b64 [bar], 64;
+    @%q mbarrier.init.shared.b64 [left], 64; bar.sync 0; mbarrier.arrive.shared.b64 _, [bar];
+    WAIT: mbarrier.test_wait.parity.shared.b64 %p, [bar], 0; @!%p bra WAIT;
+    mbarrier.arrive.shared.b64 _, [left]; @!%q bra END;
+    LAST: mbarrier.test_wait.parity.shared.b64 %p, [left], 0; @!%p bra LAST;
+    mbarrier.inval.shared.b64 [bar]; mbarrier.inval.shared.b64 [left]; END:
+    """
+    assert not races(text, block=64)
+
+
 COUNT = """st.shared.u32 [%s], %t; bar.warp.sync -1; membar.cta;
 and.b32 %o, %t, 31; setp.eq.u32 %p, %o, 0; mov.u32 %d, 0; @%p atom.shared.inc.u32 %d, [flag], 3;
 shfl.sync.idx.b32 %d, %d, 0, 31, -1; mov.u32 %v, 0;
