@@ -4,8 +4,6 @@ A copy is done where it is issued, but nobody may touch what it writes before a 
 on, and what it reads before a wait for its group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ An origin becomes a label: an array with an index along each of its axes, of whi
 What holds an operand is compared with itself, with its partner, and with what the product says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What moves bytes: loads, stores, atomics, and copies by cp.async."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What an entry is given for its parameters: arguments with their values, and the bytes of the parameters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tensor instructions: what fragments say of their operands is all that is known of them here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 

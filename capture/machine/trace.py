@@ -1,7 +1,5 @@
 """A run of a kernel: what it is given, what it computes, and all that is wrong with it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
