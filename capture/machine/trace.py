@@ -136,6 +136,7 @@ def trace(
     # Without a product the array that most sums are stored in.
     name = max(left, key=lambda name: int((left[name] >= tape.starts[0]).sum()), default="")
     judge = Judge(tape, arrays, steps, extents, chosen, Stored(name, left[name]) if name else None)
+    judge.follow()
     findings = [*judge.operands, *_faults(log)]
     made, checked = {}, not log.stopped
     if checked:
