@@ -1,5 +1,7 @@
 """Where threads go: branches, calls, ends."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Who waits for ever, and for what."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Mapping
 

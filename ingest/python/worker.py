@@ -6,6 +6,8 @@ message for the version, then one for each task: its length in eight bytes, big-
 print goes to standard output.
 """
 
+from __future__ import annotations
+
 import contextlib
 import importlib
 import importlib.machinery

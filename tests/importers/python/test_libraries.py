@@ -154,7 +154,9 @@ def test_a_warp_of_a_warpgroup_has_16_rows(replayed, name):
         assert (col == i // width // 2 * width * 4 + lane % 4 * width + i % width).all(), made
 
 
-@pytest.mark.parametrize(("name", "spans"), [("triton", (32, 64, 128)), ("tvm", (16, 32, 64, 128))])
+@pytest.mark.parametrize(
+    ("name", "spans"), [("jax", (32, 64, 128)), ("triton", (32, 64, 128)), ("tvm", (16, 32, 64, 128))]
+)
 def test_a_swizzle_is_that_of_a_descriptor_and_no_other(replayed, known, name, spans):
     """What a library writes is what its mode reads, and not what another mode does."""
     found = {made.key: made for imported in replayed[name] for made in imported.source.fragments if made.tile}
