@@ -78,15 +78,7 @@ def capture(
             progress(next(done), total)
             ships()  # while the card works, and not before all processes are forked
 
-        source = measure(
-            instruction,
-            shape,
-            type,
-            device=device,
-            name=name,
-            progress=measured,
-            ptxas=ptxas,
-        )
+        source = measure(instruction, shape, type, device=device, name=name, progress=measured, ptxas=ptxas)
         seconds, shipped = time.perf_counter() - started, ships().result().get(source.provenance["device"]["target"])
     if file:
         write_capture(source, file)

@@ -1,7 +1,5 @@
 """Loading and removing sources: ``lanemap ingest``, ``import`` and ``remove``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from operator import itemgetter

@@ -228,12 +228,7 @@ def problem(
     status: int, detail: str, argument: str | None = None, headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer that says in one sentence what was wrong and what would be right, and which argument would mend it."""
-    content = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": shortened(detail),
-    }
+    content = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": shortened(detail)}
     if argument:
         content["argument"] = argument
     return Response(json.dumps(content) + "\n", status, headers, api.PROBLEM)
@@ -251,11 +246,7 @@ def handle_errors(app: FastAPI, page: Callable[[Request, int, str], Awaitable[Re
     """Have the application answer every error with a problem, and who asked for a page with ``page``."""
 
     async def refuse(
-        request: Request,
-        status: int,
-        words: str,
-        argument: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        request: Request, status: int, words: str, argument: str | None = None, headers: Mapping[str, str] | None = None
     ) -> Response:
         words = without_place(request, words)
         if request.method == "GET" and not request.url.path.startswith(("/api/", "/static/")):

@@ -1,7 +1,5 @@
 """What a tensor map writes to shared memory, for a box of any extents (5.5.7)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

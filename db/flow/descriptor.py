@@ -5,8 +5,6 @@ follow each other where a box cannot be so large: its innermost dimension is a l
 atoms along K, and those along M or N (9.7.17.5.1.2, 9.7.18.3 and .4).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

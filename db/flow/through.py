@@ -5,8 +5,6 @@ tensor map. Each of them has an element of the matrix at some bit of memory: an 
 lanes store lies as its reader packs it, swizzled by the mode that is named.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The arguments of calls: names, numbers and words as people and frames have them."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Collection, Iterable

@@ -92,13 +92,7 @@ def strides(of: Tile | BoundingBox, offsets: tuple[int, int] | None = None) -> S
     along = (Digit(1, unit, of.step), Digit(unit, line // unit, UNIT)) if of.narrow else (Digit(1, line, of.bits),)
     atoms_mn, atoms_k = of.atoms
     mn, k = (across, along) if of.major == "K" else (along, across)
-    return Sum(
-        0,
-        (
-            (*mn, Digit(of.atom[0], atoms_mn, along_mn * 8)),
-            (*k, Digit(of.atom[1], atoms_k, along_k * 8)),
-        ),
-    )
+    return Sum(0, ((*mn, Digit(of.atom[0], atoms_mn, along_mn * 8)), (*k, Digit(of.atom[1], atoms_k, along_k * 8))))
 
 
 def places(of: Tile | BoundingBox) -> Array:

@@ -345,11 +345,7 @@ def issue_blocks(defect: Defect) -> Iterator[Block]:
         columns = ("lane", "register", "slot", "as claimed", "as it is true")
         rows = [(*place, cell_words(claimed), cell_words(true)) for place, claimed, true in shown]
         proof = "; ".join(defect.proofs(lambda source: source.title))
-        yield from (
-            "For example:",
-            Rows(columns, rows),
-            f"True by: {proof}",
-        )
+        yield from ("For example:", Rows(columns, rows), f"True by: {proof}")
     if evidence.reproduction:
         yield from ("To reproduce:", Passage(evidence.reproduction, "code", evidence.language))
         yield from ("It prints:", Passage(evidence.prints, "code")) if evidence.prints else ()
