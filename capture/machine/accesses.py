@@ -1,7 +1,5 @@
 """Who has accessed each byte of a memory last: its last write, and its first and last reads since."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

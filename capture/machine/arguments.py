@@ -1,7 +1,5 @@
 """Arguments of a kernel as people write them, and arrays as bytes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 A number that is computed from one element has the origin of that element.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What threads wait for: barriers of a block, and objects of mbarrier with their phases (9.7.13)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each byte of a result comes from the operands on whose byte it depends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A copy is done where it is issued, but nobody may touch what it writes before a 
 on, and what it reads before a wait for its group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
@@ -19,7 +17,7 @@ from .barriers import reached, turn
 from .launch import Maker, Step, Unknown, known
 from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
 from .moves import combined, groups, nothing, space_of, turns
-from .ptx import Function, MemoryOperand, Operand, Statement, Vector, bits_of
+from .ptx import Function, MemoryOperand, Operand, Statement, Vector, bits_of, items_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined
 
@@ -128,7 +126,7 @@ def _store(machine: Machine, instruction: Statement, function: Function) -> Step
     words = f"async relaxed cluster {operation}" if instruction.parts[0] == "red" else "async weak v2 v4"
     space, type_ = space_of(instruction, f"{words} {_COMPLETES}"), instruction.type
     target, source, place = instruction.operands
-    values = machine.registers_of(source.items if isinstance(source, Vector) else (source,), type_, function)
+    values = machine.registers_of(items_of(source), type_, function)
     to, barrier = machine.addresses(target, function), machine.addresses(place, function)
 
     def step(group: ActiveThreads) -> None:

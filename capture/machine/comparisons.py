@@ -1,7 +1,5 @@
 """What is compared, and what is chosen by it (9.7.5, 9.7.6)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

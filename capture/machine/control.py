@@ -1,7 +1,5 @@
 """Where threads go: branches, calls, ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

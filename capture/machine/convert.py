@@ -1,7 +1,5 @@
 """Conversions: numbers of one type become the nearest of another, and keep their origin (9.7.10.22)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Who waits for ever, and for what."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ A byte of a result that changes is one that nobody wrote, whatever the instructi
 Of what moves bits, each bit by itself is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

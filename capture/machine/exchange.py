@@ -1,7 +1,5 @@
 """What lanes of a warp tell each other: shuffles, votes, matches, reductions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

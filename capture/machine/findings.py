@@ -4,12 +4,9 @@ An origin becomes a label: an array with an index along each of its axes, of whi
 What holds an operand is compared with itself, with its partner, and with what the product says.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,26 +16,17 @@ from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from ...db.layout.fragment import Fragment
 from ...db.text import counted
-from .arguments import Argument
-from .labels import ANY, Labelling, Labels, Stored
+from .labels import ANY, Labelling, Labels
 from .operands import Contraction, Diagnostic, Followed, HeldOperand, described
-from .product import Factor, Formula
-from .values import UNSET, Execution, Tape
+from .product import Factor
+from .values import UNSET, Execution
 
 
 class Judge(Labelling):
-    """Follows what a run has recorded, with the labels of all that was computed in it."""
+    """What is wrong with what a run has recorded, once that was followed."""
 
-    def __init__(
-        self,
-        tape: Tape,
-        arguments: Sequence[Argument],
-        steps: Sequence[Formula],
-        extents: Mapping[str, int],
-        chosen: Mapping[str, Array] = MappingProxyType({}),
-        stored: Stored | None = None,
-    ) -> None:
-        super().__init__(tape, arguments, steps, extents, chosen, stored)
+    def follow(self) -> None:
+        """Label what each event of the run has made, in their order, and note operands that are wrong."""
         self.faulty: dict[tuple[str, str], list[Any]] = {}
         for number, event in enumerate(self.tape.events):
             at = slice(self.tape.starts[number], self.tape.starts[number + 1])

@@ -1,7 +1,5 @@
 """Registers that what runs beside warps uses until they wait: of wgmma, and of loads from Tensor Memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -4,8 +4,6 @@ What is exact is a number of f64 and what it lacks, ``rest``, of which only the 
 to f64 itself.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,8 +52,8 @@ class Labelling:
         arguments: Sequence[Argument],
         steps: Sequence[Formula],
         extents: Mapping[str, int],
-        chosen: Mapping[str, Array] = MappingProxyType({}),
-        stored: Stored | None = None,
+        chosen: Mapping[str, Array],
+        stored: Stored | None,
     ) -> None:
         self.tape, self.steps, self.extents, self.chosen, self.stored = tape, steps, extents, chosen, stored
         self.arguments = [argument for argument in arguments if argument.pointer]

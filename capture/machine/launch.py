@@ -1,7 +1,5 @@
 """What a launch is: the kernel, how it is launched, what its blocks share, and what a run leaves behind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

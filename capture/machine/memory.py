@@ -1,7 +1,5 @@
 """Memory of simulated threads: bytes with their origins, in state spaces that generic addresses reach, too (5.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from math import gcd, prod
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What moves bytes: loads, stores, atomics, and copies by cp.async."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -11,7 +9,7 @@ from . import floats
 from .accesses import BLOCK, CLUSTER, COPIES, DECIDES, GRID, OWN, WEAK, Manner
 from .arithmetic import extremum
 from .launch import Maker, Step, Unknown, known
-from .ptx import Function, Name, Number, Statement, Vector, bits_of
+from .ptx import Function, Name, Number, Statement, Vector, bits_of, items_of
 from .schedule import Machine
 from .values import UNSET, ActiveThreads, Register, joined, spread, to_bits
 
@@ -69,8 +67,7 @@ def _strength(words: Collection[str]) -> int:
 def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
     space, type_ = space_of(instruction, _CACHING), instruction.type
     target, source = instruction.operands[:2]
-    items = target.items if isinstance(target, Vector) else (target,)
-    results = machine.registers_of(items, type_, function, loose=True)
+    results = machine.registers_of(items_of(target), type_, function, loose=True)
     addresses = machine.addresses(source, function)
     width = bits_of(type_) // 8
     size = width * len(results)
@@ -99,8 +96,7 @@ def _load(machine: Machine, instruction: Statement, function: Function) -> Step:
 def _store(machine: Machine, instruction: Statement, function: Function) -> Step:
     space, type_ = space_of(instruction, _CACHING), instruction.type
     target, source = instruction.operands[:2]
-    items = source.items if isinstance(source, Vector) else (source,)
-    values = machine.registers_of(items, type_, function, loose=True)
+    values = machine.registers_of(items_of(source), type_, function, loose=True)
     addresses = machine.addresses(target, function)
     width, strong = bits_of(type_) // 8, _strength(instruction.parts)
     how = Manner(strong=strong)
@@ -146,12 +142,9 @@ def _atomic(machine: Machine, instruction: Statement, function: Function) -> Ste
     if "L2::cache_hint" in parts:
         given.pop()  # a policy
     vector = isinstance(given[0], Vector)
-    groups = [each.items if isinstance(each, Vector) else (each,) for each in given]
-    results = [
-        machine.register(item, type_, function)
-        for item in (target.items if isinstance(target, Vector) else (target,) * len(groups[0]))
-    ]
-    sources = [[machine.register(item, type_, function) for item in items] for items in groups]
+    sources = [machine.registers_of(items_of(each), type_, function) for each in given]
+    to = items_of(target) if isinstance(target, Vector) else (target,) * len(sources[0])
+    results = machine.registers_of(to, type_, function)
     addresses = machine.addresses(place, function)
     width = bits_of(type_) // 8
     if not operation or (vector and operation not in ("add", "min", "max")):

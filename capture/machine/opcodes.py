@@ -1,7 +1,5 @@
 """Which instructions the machine knows: what makes the step of each, and which operands and words it takes (9.7)."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping, Sequence

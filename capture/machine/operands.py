@@ -1,7 +1,5 @@
 """What the operands of a tensor instruction hold, compared with themselves and with what they must hold."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

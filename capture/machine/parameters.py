@@ -1,7 +1,5 @@
 """What an entry is given for its parameters: arguments with their values, and the bytes of the parameters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +13,7 @@ from ...db.text import counted
 from .. import values
 from .arguments import INTEGERS, Argument, number_bytes
 from .memory import MAP_SIZE, UNIT, Allocated, MappedTensor, map_bytes
-from .ptx import Function, MemoryOperand, Name, Number, Operand, Variable, Vector, bits_of
+from .ptx import Function, MemoryOperand, Name, Number, Operand, Variable, bits_of, items_of
 
 #: What compilers call a parameter by its number.
 _NAMELESS = re.compile(r"_param_\d+$")
@@ -175,7 +173,7 @@ def _fields(parameter: Variable, entry: Function) -> dict[int, str]:
             case "add", (to, source, Number(number)) if source in starts:
                 starts[to] = starts[source] + number
             case "ld", (to, MemoryOperand(base, offset)) if base in starts:
-                for number, register in enumerate(to.items if isinstance(to, Vector) else (to,)):
+                for number, register in enumerate(items_of(to)):
                     at = starts[base] + offset + number * bits_of(statement.type) // 8
                     found[at] = "pointer" if register in addresses else statement.type
     return found

@@ -5,8 +5,6 @@ An index that the left side lacks is summed over. A step may end in functions of
 columns that the metadata E chooses: four bits for each chunk of a row, one chunk after the other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain

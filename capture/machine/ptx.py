@@ -52,6 +52,11 @@ class Vector(NamedTuple):
     items: tuple[Operand, ...]
 
 
+def items_of(operand: Operand) -> tuple[Operand, ...]:
+    """The operands of a vector, or the one that stands alone."""
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
 class MemoryOperand(NamedTuple):
     """``[base + offset]``, or of a tensor ``[base, {coordinates}]``."""
 

@@ -5,8 +5,6 @@ so that threads that went apart meet again where their ways join; but who has go
 lets them go first, as it may wait for what they do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import starmap, zip_longest
 from typing import Any

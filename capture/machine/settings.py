@@ -1,7 +1,5 @@
 """What a kernel is launched with, in a TOML file beside it: arguments, block, grid, product."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

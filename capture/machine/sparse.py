@@ -1,7 +1,5 @@
 """What comes with the operands of a product: metadata that chooses columns of A, and block scales (9.7.16.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple

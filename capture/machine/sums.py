@@ -1,7 +1,5 @@
 """Which products a sum has added, and which of them it must not have."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 

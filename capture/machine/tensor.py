@@ -1,7 +1,5 @@
 """Tensor instructions: what fragments say of their operands is all that is known of them here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
@@ -15,7 +13,7 @@ from .. import values
 from . import sparse
 from .launch import Maker, Step, Unknown
 from .memory import Memory
-from .ptx import Function, Number, Statement, Vector
+from .ptx import Function, Number, Operand, Statement, items_of
 from .schedule import Machine
 from .types import expect_type
 from .values import NONE, UNSET, ActiveThreads, Execution, Register, held, joined, whole
@@ -70,13 +68,12 @@ def _instruction(machine: Machine, instruction: Statement, function: Function) -
     return make(machine, instruction, function, form)
 
 
-def registers_of(machine: Machine, operand: object, form: Form, role: str, function: Function) -> list[Register]:
+def registers_of(machine: Machine, operand: Operand, form: Form, role: str, function: Function) -> list[Register]:
     """The registers of an operand. Raises Unknown where they are not those that the form has."""
-    items = operand.items if isinstance(operand, Vector) else (operand,)
-    wide = form.operand(role)
+    items, wide = items_of(operand), form.operand(role)
     if len(items) != wide.registers:
         raise Unknown(f"{form.mnemonic} takes {wide.registers} registers of {role}, not {len(items)}")
-    return machine.registers_of(items, f"b{wide.register_bits}", function)  # type: ignore[arg-type]
+    return machine.registers_of(items, f"b{wide.register_bits}", function)
 
 
 def whole_groups(machine: Machine, group: ActiveThreads, size: int) -> Array:

@@ -4,8 +4,6 @@ Loads and stores are done where they are issued, but nobody may touch what a loa
 load what a store has written before its wait.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache

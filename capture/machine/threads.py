@@ -1,7 +1,5 @@
 """The threads of some blocks: which they are, their registers and memory, and what goes wrong where they reach it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A run of a kernel: what it is given, what it computes, and all that is wrong with it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -138,6 +136,7 @@ def trace(
     # Without a product the array that most sums are stored in.
     name = max(left, key=lambda name: int((left[name] >= tape.starts[0]).sum()), default="")
     judge = Judge(tape, arrays, steps, extents, chosen, Stored(name, left[name]) if name else None)
+    judge.follow()
     findings = [*judge.operands, *_faults(log)]
     made, checked = {}, not log.stopped
     if checked:

@@ -1,7 +1,5 @@
 """Whether tensor instructions read arguments as what they are given as: an array of f16 is no operand of bf16."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...db.isa.forms import Form

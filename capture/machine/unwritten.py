@@ -1,7 +1,5 @@
 """What nobody wrote, followed through all that was computed of it to what a kernel leaves."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...db.isa.instructions import WARP

@@ -1,7 +1,5 @@
 """Bytes and halves of registers, each computed by itself: vadd4, vabsdiff2 and others, of whole registers (9.7.19)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

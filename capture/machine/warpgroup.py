@@ -3,8 +3,6 @@
 A product is computed where it is issued, but nobody may touch its registers, and what it reads, before a wait.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
