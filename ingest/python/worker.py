@@ -6,7 +6,7 @@ message for the version, then one for each task: its length in eight bytes, big-
 print goes to standard output.
 """
 
-from __future__ import annotations
+from __future__ import annotations  # other Pythons are older
 
 import contextlib
 import importlib
@@ -23,7 +23,7 @@ import sys
 from json.encoder import encode_basestring_ascii as _quoted
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Callable  # noqa: UP035 - other Pythons are older
+from typing import Any, Callable  # noqa: UP035 - as above
 
 
 def main() -> None:

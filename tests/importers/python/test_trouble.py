@@ -1,5 +1,6 @@
 """Whatever a mapping or a library has wrong, one line says which entry and why, and everything else comes in."""
 
+import ast
 import os
 import re
 import resource
@@ -403,6 +404,15 @@ def test_the_worker_needs_no_lanemap_and_keeps_the_output_clean(imported, capfd)
     imported(GOOD)
     assert capfd.readouterr() == ("", "")
     assert "lanemap" not in (mappings._WORKER.read_text().replace("lanemap_adapter", "").lower())
+
+
+def test_the_worker_is_written_for_older_pythons():
+    """It is run by the Python of a library, from 3.8 on, which does not evaluate annotations such as list[int]."""
+    tree = ast.parse(mappings._WORKER.read_text(), feature_version=(3, 8))
+    late = [
+        node.module for node in tree.body if isinstance(node, ast.ImportFrom) and node.names[0].name == "annotations"
+    ]
+    assert late == ["__future__"]
 
 
 @pytest.mark.slow
