@@ -21,11 +21,11 @@ from .isa.names import DEFAULT_SOURCE, Which, accumulators
 from .isa.names import Query as Query
 from .isa.tiling import Tiling
 from .isa.types import plain, same_name, type_name
-from .isa.vendors import VENDORS, Vendor
+from .isa.vendors import VENDORS
 from .layout.fragment import IMPOSSIBLE, PLACE, Citation, Element, Fragment, Source
 from .layout.tile import in_tile, of_threads, threads_at, tiled
 from .rows import Rows, Tabular
-from .store.integrity import SEALED, SHAPES, seal, seals_of_shapes
+from .store.integrity import OWN, SEALED, SHAPES, seal, seals_of_shapes
 from .store.reader import COLUMNS as COLUMNS
 from .store.reader import Reader
 from .text import brief, either, grouped, naturally
@@ -62,8 +62,9 @@ ERRATA = "+errata"
 #: The number of a fragment in the database, and the place of a member in its family.
 _Number = tuple[int, int]
 
-#: What a record of the table ``fragment`` has as a Fragment has it.
-_OWN = {field.name for field in fields(Fragment)} - {"elements", "citation", "note", "tiling", "atom", "members"}
+#: What a Fragment has as its record has it.
+_OWN = [name for name in (*OWN, "source") if name in {field.name for field in fields(Fragment)}]
+_own, _WORDS = itemgetter(*map(SEALED.index, _OWN)), SEALED.index("citation")
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
@@ -76,14 +77,14 @@ FROM source LEFT JOIN (
 ORDER BY source.id
 """
 
-_FRAGMENTS = """
-SELECT fragment.*, source.name AS source, own.digest, words AS citation,
-       named.shape AS named, held.id AS held, held.digest AS held_digest
+_FRAGMENTS = f"""
+SELECT {", ".join(f"fragment.{name}" for name in OWN)}, words, source.name, own.digest, seal,
+       fragment.id, named.shape, held.id, held.digest
 FROM named JOIN fragment ON fragment.id = fragment_id LEFT JOIN source ON source.id = source_id
 LEFT JOIN mapping AS own ON own.id = fragment.mapping_id LEFT JOIN mapping AS held ON held.id = named.mapping_id
 LEFT JOIN citation ON citation.id = citation_id
-WHERE {} ORDER BY fragment.id
-"""
+WHERE {{}} ORDER BY fragment.id
+"""  # noqa: S608 - the columns of fragments
 #: Those of a shape by its index, which is not used where the shape may be null.
 _OF_SHAPE = _FRAGMENTS.format("named.shape = :shape")
 _EVERY = _FRAGMENTS.format("member IS NULL")
@@ -137,7 +138,7 @@ def in_order(kinds: Mapping[str, str], shipped: Container[str] = ()) -> dict[str
 
     def order(name: str) -> tuple[Any, ...]:
         kind, printed = kinds[name], name.removesuffix(ERRATA)
-        usual = any(name == vendor.capture or _is_document(printed, vendor) for vendor in VENDORS.values())
+        usual = bool(_documented(printed)) or any(name == vendor.capture for vendor in VENDORS.values())
         version = [-int(number) for number in re.findall("[0-9]+", printed.rpartition("-")[2])]
         of_kind = (not usual, [*version, 0], printed, name == printed) if kind == "document" else (not usual, name)
         return ("document", "capture", kind).index(kind), name not in shipped, *of_kind
@@ -148,11 +149,15 @@ def in_order(kinds: Mapping[str, str], shipped: Container[str] = ()) -> dict[str
 def documents(ordered: Mapping[str, str]) -> dict[str, str]:
     """The document of each vendor that answers first, by the vendor's name, of sources ``in_order``."""
     names = [name for name, kind in ordered.items() if kind == "document"]
-    return {vendor.name: name for name in reversed(names) for vendor in VENDORS.values() if _is_document(name, vendor)}
+    return {vendor: name for name in reversed(names) if (vendor := _documented(name))}
 
 
-def _is_document(name: str, vendor: Vendor) -> bool:
-    return bool(vendor.document) and f"{name.removesuffix(ERRATA)}-".startswith(f"{vendor.document}-")
+@cache
+def _documented(name: str) -> str | None:
+    """The name of the vendor whose document a source of this name is a version of."""
+    version = f"{name.removesuffix(ERRATA)}-"
+    having = (vendor for vendor in VENDORS.values() if vendor.document)
+    return next((vendor.name for vendor in having if version.startswith(f"{vendor.document}-")), None)
 
 
 def choose(sources: Sequence[Source]) -> dict[Key, Fragment]:
@@ -210,7 +215,7 @@ def by_trust(reader: Reader, named: str | None = None) -> dict[str, str]:
 
     ordered = reader.kept("sources", read)
     first = {name: "named" for name in ordered if name.lower() == str(named).lower()}
-    return first | {name: kind for name, kind in ordered.items() if name not in first}
+    return first | ordered | first
 
 
 def best(reader: Reader, candidates: Iterable[Fragment], named: str | None = None) -> dict[Key, Fragment]:
@@ -300,7 +305,7 @@ def _found(reader: Reader, query: Query, *, dense: bool = False, families: bool 
         """Those of the documents that answer first, all instructions, and what all sources have of each key."""
         first = documents(by_trust(reader)).values()
         names = {one.instruction for one in every.values()}
-        of_key = grouped(_numbered(every).values(), lambda one: one.key)
+        of_key = grouped((one for each in every.values() for one in each.every), lambda one: one.key)
         return having(lambda one: one.source in first), names, of_key
 
     if source is None:
@@ -352,40 +357,36 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
     def read() -> dict[int, Fragment]:
         if shape is None:
             reader.verify(rows=False)
-            records = reader.select(_EVERY, {}).records()
-            members = grouped(reader.select(_MEMBERS, {}).rows, itemgetter(0))
+            records = reader.select(_EVERY, {}).rows
+            families = grouped(reader.select(_MEMBERS, {}).rows, itemgetter(0))
         else:
-            records = reader.select(_OF_SHAPE, {"shape": printable}).records()
+            records, families = reader.select(_OF_SHAPE, {"shape": printable}).rows, {}
             _verify(reader, shape, records)
-            own = itemgetter("id", "named", "held", "held_digest")
-            members = grouped((own(one) for one in records if one["named"] != one["shape"]), itemgetter(0))
-        digests = {record["mapping_id"]: record["digest"] for record in records}
-        digests |= {number: digest for group in members.values() for _, _, number, digest in group}
-        packed = {number: digest and reader.elements(number, digest) for number, digest in digests.items()}
-        whole = {
-            record["id"]: Fragment(
-                **{name: record[name] for name in _OWN},
-                elements=packed[record["mapping_id"]],  # type: ignore[arg-type] # the attribute unpacks it
-                citation=_citation(record["citation"]),
-                members={named: packed[held] for _, named, held, _ in members.get(record["id"], ())},
-            )
-            for record in records
-        }
-        return {number: one.member(shape) if shape and shape in one.members else one for number, one in whole.items()}
+        whole = {}
+        for *sealed, _, number, named, mapping, digest in records:
+            elements = digest and reader.elements(mapping, digest)
+            members = {name: held and reader.elements(of, held) for _, name, of, held in families.get(number, ())}
+            values = dict(zip(_OWN, _own(sealed), strict=True), citation=_citation(sealed[_WORDS]), members=members)
+            one = Fragment.stored(Key._make(sealed[: len(Key._fields)]), elements, values)
+            whole[number] = one if named == one.shape else one.member(named, elements)
+        return whole
 
     return reader.kept(("fragments", printable), read)
 
 
-def _verify(reader: Reader, shape: str, records: Sequence[Mapping[str, Any]]) -> None:
+def _verify(reader: Reader, shape: str, records: Sequence[Sequence[Any]]) -> None:
     """Refuse records of the fragments of a shape that are not as they were written, or not all of them."""
-    meta = dict(reader.select("SELECT key, value FROM meta", {}).rows)
-    sealed = itemgetter(*SEALED)
-    seals = seals_of_shapes((record["named"], record["seal"], record["held_digest"]) for record in records)
+
+    def expected() -> dict[str, str]:
+        return dict(json.loads(dict(reader.select("SELECT key, value FROM meta", {}).rows)[SHAPES]))
+
+    end = len(SEALED)
+    seals = seals_of_shapes((named, stored, digest) for *_, stored, _, named, _, digest in records)
     try:
-        expected = {name: own for name, own in json.loads(meta[SHAPES]).items() if name == shape}
-    except (KeyError, ValueError, AttributeError):
+        wanted = reader.kept(SHAPES, expected).get(shape)
+    except (KeyError, ValueError, TypeError):
         raise reader.damaged("the shape of a fragment") from None
-    if seals != expected or any(record["seal"] != seal(sealed(record)) for record in records):
+    if seals.get(shape) != wanted or any(record[end] != seal(record[:end]) for record in records):
         raise reader.damaged("the record of a fragment")
 
 
@@ -594,7 +595,7 @@ def expect_one(query: Query, named: Iterable[object], *attributes: str) -> None:
         LanemapError: one of them has several values; lists them.
     """
     named = list(named)
-    for attribute in attributes:
+    for attribute in attributes if len(named) > 1 else ():
         values = dict.fromkeys(str(getattr(item, attribute)) for item in named)
         if len(values) > 1:
             from .text import enumerated

@@ -147,7 +147,8 @@ def _some(fragment):
     most = 64 if fragment.instruction == "wgmma.sp" else 128
     if fragment.members and not LONG:
         members = {shape: held for shape, held in fragment.members.items() if int(re.split("[nk]", shape)[1]) < most}
-        return replace(fragment.member(fragment.shape.replace("n256", f"n{most}")), members=members)
+        largest = fragment.shape.replace("n256", f"n{most}")
+        return replace(next(one for one in fragment.every if one.shape == largest), members=members)
     held = f"8|64|{most}" if fragment.tile else "8|24|64|128|256"
     return fragment if LONG or re.match(rf"(?!m64n)|m64n({held})(k|$)", fragment.shape) else None
 

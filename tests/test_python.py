@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import weakref
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
@@ -193,6 +194,14 @@ def test_a_closed_database_says_so(built):
     for ask in (database.sources, database.fragments, lambda: database.sql("SELECT 1")):
         with pytest.raises(lanemap.LanemapError, match=r"is closed: open it again with lanemap\.open"):
             ask()
+
+
+def test_a_closed_database_keeps_no_fragments(built):
+    """They would wait for a collection of garbage, which takes longer than many look-ups."""
+    with lanemap.open(built) as database:
+        fragment = weakref.ref(database.fragment("m16n8k16", "f16", "A"))
+        assert fragment()
+    assert fragment() is None
 
 
 def test_what_names_nothing_is_refused(database, shipped, tmp_path):

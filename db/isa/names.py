@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 from ..errors import LanemapError
-from ..text import grouped
 from .arguments import expect_names, text, whole, word
 from .instructions import INSTRUCTIONS, ROLES, Key, instruction, majors
 from .shared import pattern
@@ -202,7 +201,7 @@ class Query:
         return [[move], pieces[0][1:], *pieces[1:]] if bare else pieces
 
     @cached_property
-    def tokens(self) -> Mapping[str, str]:
+    def tokens(self) -> dict[str, str]:
         """The tokens that shape, type and instruction name together, each with its kind.
 
         Raises:
@@ -244,7 +243,11 @@ class Query:
 
     def token(self, kind: str) -> str | None:
         """The token of a kind, such as the shape, or the only type that is named."""
-        return next((token for token, tag in self.tokens.items() if tag == kind), None)
+        return self._of_kind.get(kind)
+
+    @cached_property
+    def _of_kind(self) -> Mapping[str, str]:
+        return {kind: token for token, kind in reversed(self.tokens.items())}
 
     @cached_property
     def forms(self) -> Sequence[Form]:
@@ -299,14 +302,15 @@ class Query:
         }
 
     @cached_property
-    def asked(self) -> Mapping[str, Any]:
+    def asked(self) -> dict[str, Any]:
         """What it says of the key of a fragment: the parameters without the source and what is open."""
         return {name: value for name, value in self.parameters().items() if name != "source" and value is not None}
 
     def matches(self, key: Key) -> bool:
         """Whether it asks for a fragment, whatever its source."""
-        for name, value in self.asked.items():  # without a generator, which would take most of the time
-            if not same_name(getattr(key, name), value):
+        # Without a generator, which would take most of the time. Most keys are of another role.
+        for name, value in reversed(self.asked.items()):
+            if (own := getattr(key, name)) != value and not same_name(own, value):
                 return False
         return self.includes(key)
 
@@ -364,13 +368,14 @@ class Query:
 
     def matching(self, keys: Iterable[Key]) -> set[Key]:
         """Those that it asks for. Of each vendor, C, D and block scales match by the type of A if not by their own."""
-        of_each = grouped(keys, lambda key: key.vendor)
-        unknown = of_each.pop("", [])
-        found: set[Key] = set()
-        for vendor, own in (of_each or {"": []}).items():
-            requests = (request for request in (self, self.of_accumulator(vendor)) if request)
-            matched = ({key for key in (*own, *unknown) if request.matches(key)} for request in requests)
-            found |= next(filter(None, matched), set())
+        keys = [*keys]
+        found = {key for key in keys if self.matches(key)}
+        matched = {key.vendor for key in found}
+        if "" not in matched:  # what is of no known vendor may be of any
+            vendors = {instruction(name).vendor.name for name in {key.instruction for key in keys}} - {""}
+            for vendor in (vendors or {""}) - matched:
+                if of_accumulator := self.of_accumulator(vendor):
+                    found |= {key for key in keys if key.vendor in (vendor, "") and of_accumulator.matches(key)}
         if not self.asked.get("role") or "qualifiers" in self.asked:
             return found
         # Without qualifiers it is the operand that has none, if there is one: D of one block, and not of ``.ws``.

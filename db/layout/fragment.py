@@ -191,6 +191,8 @@ class Citation(NamedTuple):
 
 NOT_CITED = Citation()
 
+_key = attrgetter(*Key._fields)
+
 
 @dataclass(frozen=True, eq=False)
 class Fragment(instructions.Slots):
@@ -271,6 +273,13 @@ class Fragment(instructions.Slots):
             sizes |= {name: getattr(instructions.operand(key), name) for name in ("registers", "slots")}
         return cls(**key._asdict(), **sizes, elements=elements, status=status, citation=citation)  # type: ignore[arg-type]
 
+    @classmethod
+    def stored(cls, key: Key, elements: Packed | None, values: Mapping[str, Any]) -> Fragment:
+        """One that was filled in and checked when it was written. ``values`` are all that is not by default."""
+        fragment = object.__new__(cls)
+        fragment.__dict__.update(values, key=key, _stored=elements)
+        return fragment
+
     @property
     def every(self) -> Sequence[Fragment]:
         """Its members and then itself, each as a fragment of its own."""
@@ -278,18 +287,17 @@ class Fragment(instructions.Slots):
 
     @cached_property
     def _every(self) -> Sequence[Fragment]:
-        return [*map(self.member, self.members), self.member(self.shape)]
+        return [*starmap(self.member, self.members.items()), self.member(self.shape, self.__dict__["_stored"])]
 
-    def member(self, shape: str) -> Fragment:
-        """Its member of a shape, or what it is itself, as a fragment of its own."""
+    def member(self, shape: str, elements: Packed | None) -> Fragment:
+        """The same operand in another shape of its family, or in its own, as a fragment of its own."""
         registers = instructions.operand(self.key._replace(shape=shape)).registers
-        held = self.__dict__["_stored"] if shape == self.shape else self.members[shape]
-        return replace(self, shape=shape, registers=registers, elements=held, members={})  # type: ignore[arg-type]
+        return replace(self, shape=shape, registers=registers, elements=elements, members={})  # type: ignore[arg-type]
 
     @cached_property
     def key(self) -> Key:
         """The key, which names the fragment within its source."""
-        return Key._make(attrgetter(*Key._fields)(self))
+        return Key._make(_key(self))
 
     @property
     def vendor(self) -> str:

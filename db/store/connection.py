@@ -66,16 +66,18 @@ class _OpenFile(sqlite3.Connection):
 
 def _status(file: Path) -> object:
     """A value that differs after every change of a database, and wherever another file took its place."""
-    seen = []
+    seen, now = [], time.time()
     # A database that somebody has switched to a write-ahead log changes there first. SQLite keeps it beside the file.
     followed = file.resolve() if file.is_symlink() else file
     for part in (file, Path(f"{followed}-wal")):
-        with suppress(OSError):
+        try:
             status = part.stat()
-            # File times advance in steps: a file changed just now may change again within the same step.
-            if any(abs(time.time() - changed) < 1 for changed in (status.st_mtime, status.st_ctime)):
-                return object()
-            seen.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+        except OSError:
+            continue
+        # File times advance in steps: a file changed just now may change again within the same step.
+        if abs(now - status.st_mtime) < 1 or abs(now - status.st_ctime) < 1:
+            return object()
+        seen.append((status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
     return tuple(seen) or object()
 
 

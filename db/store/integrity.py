@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from ..isa.instructions import Key
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -26,8 +28,8 @@ _PRIME = 1_000_000_007
 
 #: The columns of a fragment.
 OWN = (
-    *("instruction", "shape", "type", "role", "major", "selector", "qualifiers", "rows", "cols", "threads"),
-    *("registers", "register_bits", "slots", "slot_bits", "first_bit", "status"),
+    *Key._fields,
+    *("rows", "cols", "threads", "registers", "register_bits", "slots", "slot_bits", "first_bit", "status"),
 )
 #: What the seal of a fragment covers: its columns, its citation, the name of its source and the digest of its layout.
 SEALED = (*OWN, "citation", "source", "digest")

@@ -264,8 +264,9 @@ class Reader(ABC):
         return DamagedError(f"{self.location} is damaged: {part} changed after it was written: {RESTORE}")
 
     def close(self) -> None:
-        """Release the connections. A closed reader can no longer be used."""
+        """Release the connections, and all that was kept. A closed reader can no longer be used."""
         self._closed = True
+        self._kept, self._elements = (None, {}), {}
         while self._idle:
             self._idle.pop().close()
 

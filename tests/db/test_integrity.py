@@ -40,7 +40,7 @@ def small(tmp_path_factory, sources):
     family = next(one for one in every if one.members and one.role == "B")
     shapes = [f"m64n{n}k16" for n in (8, 16, 24)]
     some = {shape: family.members[shape] for shape in shapes[:2]}
-    chosen.append(replace(family.member(shapes[2]), members=some))
+    chosen.append(replace(family.member(shapes[2], family.members[shapes[2]]), members=some))
     captured = [
         fragment for fragment in lanemap.shipped_captures()["sm_90a"].fragments if fragment.instruction == "wgmma"
     ]
