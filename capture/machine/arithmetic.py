@@ -16,9 +16,6 @@ from .ptx import Function, Name, Statement, Vector, bits_of
 from .schedule import Machine
 from .values import NONE, ActiveThreads, Register, joined, limits_of, to_bits, whole
 
-#: What a clock counts in a step: as much as a slow load takes, so that a loop that waits for a time soon ends.
-_TICKS = 1000
-
 
 class Rule(NamedTuple):
     """How a result is computed from its sources, and what their origins make: add, mul or mix.
@@ -281,8 +278,7 @@ def _move(machine: Machine, instruction: Statement, function: Function) -> Step:
         above = 32 * source.name.endswith("_hi")
 
         def tick(group: ActiveThreads) -> None:
-            machine.past[0].clear()  # what reads a clock may do something else when it comes there again
-            ticks = (machine.log.steps * _TICKS >> above) % (1 << result.width)
+            ticks = (machine.ticks() >> above) % (1 << result.width)
             result.put(np.full(machine.threads, ticks, result.bits.dtype), None, group)
 
         return tick

@@ -8,12 +8,8 @@ import numpy as np
 from ...db.isa.instructions import WARP
 from ...db.text import spans
 from .memory import GLOBAL
-from .moves import space_of
-from .ptx import MemoryOperand, Statement, bits_of
+from .ptx import Statement, bits_of
 from .schedule import ENDED, MEETS, OF_CLUSTER, RUNS, WAITS, Machine
-
-#: Words of instructions that poll what no other block writes, but one of the cluster, which runs at once.
-_SHARED = {"mbarrier", "shared", "shared::cta", "shared::cluster"}
 
 
 def note_deadlock(machine: Machine, names: Mapping[str, int], *, last: bool) -> None:
@@ -23,7 +19,8 @@ def note_deadlock(machine: Machine, names: Mapping[str, int], *, last: bool) -> 
     begun.
     """
     polls = {place: mask for place, mask in (machine.repeated or {}).items() if _polls(machine.program[place][0])}
-    abroad = [place for place in polls if not _SHARED & {*machine.program[place][0].parts}]
+    globe, accessed = machine.spaces.globe, machine.accessed
+    abroad = [place for place in polls if any(memory is globe for memory, *_ in accessed[place])]
     if abroad and not last:
         blocks = machine.threads // machine.per_block
         words = f"who is there waits for what none of the {blocks} blocks writes that run at once"
@@ -54,8 +51,7 @@ def _polls(instruction: Statement) -> bool:
 
 def _lacks(machine: Machine, thread: int, names: Mapping[str, int]) -> str:
     """What a thread waits for at the present instruction."""
-    instruction, function = machine.program[machine.at]
-    who = np.array([thread])
+    instruction, _ = machine.program[machine.at]
     if machine.state[thread] == WAITS:
         number = int(machine.barrier[thread, 0])
         _, there, wanted = machine.gathered(int(machine.owner[thread]), number)
@@ -65,16 +61,15 @@ def _lacks(machine: Machine, thread: int, names: Mapping[str, int]) -> str:
         return "lanes of its warp do not come"
     if not _polls(instruction):
         return "in a loop that reads nothing which others write"
-    space = space_of(instruction, " ".join(instruction.parts))
-    place = next(each for each in instruction.operands if isinstance(each, MemoryOperand))
-    address = machine.addresses(place, function)(who)
-    ((memory, index, _),) = machine.access(space, address, size := bits_of(instruction.type) // 8, who)
-    if not len(index):
+    accessed = machine.accessed[machine.at]
+    found = [(memory, index[who == thread]) for memory, index, who in accessed if thread in who]
+    if not found:
         return f"{instruction.parts[0]} has a wrong address again and again"
+    memory, index = found[-1]
     if instruction.parts[0] == "mbarrier":
-        if (barrier := machine.mbarriers.get(int(index[0]))) is None:
-            return "its mbarrier was invalidated"
+        barrier = machine.mbarriers[int(index[0])]
         return f"phase {barrier.phase} of the mbarrier lacks {barrier.pending} arrivals and {barrier.due} bytes"
+    size = bits_of(instruction.type) // 8
     value = int.from_bytes(memory.load(index, size)[0].tobytes(), "little")
     start = int(index[0]) % memory.size
     where = f"in {memory.name} memory at {start:#x}"

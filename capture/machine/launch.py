@@ -55,12 +55,14 @@ class Launch(NamedTuple):
 class Log:
     """What a run leaves behind, of all blocks together: faults by kind and place with their number, and counts.
 
-    ``conflicts`` has the most words that a bank has to give at once, by instruction and place.
+    ``conflicts`` has the most words that a bank has to give at once, by instruction and place, ``leapt`` is by how much
+    clocks went on beside what they count in each step.
     """
 
     faults: dict[tuple[str, str, str], list[Any]] = field(default_factory=dict)
     conflicts: dict[tuple[str, str], int] = field(default_factory=dict)
     steps: int = 0
+    leapt: int = 0
     stopped: str = ""
 
     def fault(self, fault: Fault, count: int = 1, of: str = "") -> None:

@@ -34,6 +34,12 @@ _ROUNDS = 16
 #: Steps after which a first state is remembered.
 _REMEMBERS = 64
 
+#: What a clock counts in a step: as much as a slow load takes, so that a loop that waits for a time soon ends.
+_TICKS = 1000
+
+#: The longest leap of time.
+_LONGEST = 1 << 61
+
 #: Steps after which it is said again how many blocks have ended.
 _SAID = 1000
 
@@ -74,7 +80,8 @@ class Machine(Threads):
         # A state: how often each memory had changed, rounds of threads, and what all held; and the step of the next.
         self.past: tuple[list[int], Array, list[Any]] = [], self.rounds, []
         self.remembers = _REMEMBERS
-        self.repeated: dict[int, Array] | None = None  # which threads execute what again and again
+        self.stands: int | None = None  # what clocks say while they stand still
+        self.timed, self.leap = False, _TICKS  # whether a clock was read since that state, and the next leap of time
 
     def step(self, at: int) -> tuple[Step, Register | None, bool]:
         """What the instruction at a place does, its guard, and whether that is negated; made once.
@@ -113,15 +120,21 @@ class Machine(Threads):
                     said = self.log.steps
                     progress(int((self.state == ENDED).reshape(-1, self.per_block).all(axis=1).sum()))
                 runs = self.state == RUNS
-                if not runs.any() or self._repeats(runs):
+                if not (runs | (self.state == POLLS) | (self.state == MEETS)).any():
+                    return bool((self.state != ENDED).any())
+                if (repeats := self._repeats(runs)) or not runs.any():
                     # Who meets others that wait, too, goes on: they have come to another place.
                     meets = (self.state == MEETS) & ~runs.reshape(-1, WARP).any(axis=1).repeat(WARP)
                     if meets.any():
                         self.state[meets], self.alone[meets] = RUNS, True
-                    elif runs.any() and self.repeated is None:
+                        continue
+                    if repeats and not self._leaps():
+                        if self.repeated is not None:
+                            return True
                         self.repeated = {}
-                    else:
-                        return bool((self.state != ENDED).any())
+                        self.accessed.clear()
+                    self.polled[self.state == POLLS] = -1  # they may give up
+                    self.state[self.state == POLLS] = RUNS
                     continue
                 order = self.pc + (self.rounds // _ROUNDS << 32)
                 first = order[runs].min()
@@ -136,17 +149,43 @@ class Machine(Threads):
 
         Memory has not changed since the state that is remembered, and each that runs has gone round a loop. That is
         looked at every ``_ROUNDS`` rounds, as what repeats after some also does after ``_ROUNDS`` times as many. The
-        state is remembered until there are a quarter more steps.
+        state is remembered until there are a quarter more steps. Clocks stand still from one such state to the next.
         """
         memories = [*self.spaces, *([self.tensor.memory] if self.tensor else [])]
         (before, rounds, held), changes = self.past, [memory.changes for memory in memories]
-        found = False
-        if before == changes and (turns := (self.rounds - rounds)[runs]).min() and not turns[0] % _ROUNDS:
-            found = all(starmap(np.array_equal, zip_longest(self._now(), held)))
-        if found or self.log.steps >= self.remembers:
+        still, turns = before == changes, (self.rounds - rounds)[runs]
+        lap = still and (not len(turns) or (turns.min() and not turns[0] % _ROUNDS))
+        found = bool(lap and held) and all(starmap(np.array_equal, zip_longest(self._now(), held)))
+        settled = lap and not (held and self.repeated is None)
+        if found or settled or not len(turns) or self.log.steps >= self.remembers:
             self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
-            self.past = changes, self.rounds.copy(), self._now()
+            if not found and not settled:
+                self.leap, self.stands = _TICKS, self._time() if still else None
+            if not found:
+                self.repeated = None
+            # Registers have what clocks said before.
+            self.past = changes, self.rounds.copy(), self._now() if found or settled or not self.timed else []
+            self.timed &= found
         return found
+
+    def _time(self) -> int:
+        """What clocks say that go on."""
+        return self.log.steps * _TICKS + self.log.leapt
+
+    def ticks(self) -> int:
+        """What clocks say, which is asked."""
+        self.timed = True
+        return self._time() if self.stands is None else self.stands
+
+    def _leaps(self) -> bool:
+        """Let time go on where all repeats itself but for what hangs on a clock, each time by more."""
+        if not self.timed or self.leap > _LONGEST:
+            return False
+        self.log.leapt += self.leap
+        self.leap = 8 * self.leap + 1
+        self.stands, self.timed = self._time(), False
+        self.past = *self.past[:2], []  # registers have what clocks said before
+        return True
 
     def _now(self) -> list[Any]:
         """Where threads are, and what they and what they wait for hold."""

@@ -1,6 +1,6 @@
 """The threads of some blocks: which they are, their registers and memory, and what goes wrong where they reach it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -69,6 +69,9 @@ class Threads:
         self.launched = self.number < extent
         self.carry = Register(1, np.zeros(self.threads, bool))
         self.clocked: Counter[int] = Counter()
+        # Which threads execute what again and again, and what they reach there.
+        self.repeated: dict[int, Array] | None = None
+        self.accessed = defaultdict[int, list[tuple[Memory, Array, Array]]](list)
         self.cluster = int(np.prod(entry.cluster))  # blocks, which follow each other here
         self.special = self._special(entry.cluster, job.symbols)
         self.entry_of = self.module.starts(entry)
@@ -293,6 +296,8 @@ class Threads:
                 self.clocked[self.at] += 1
                 self._banks(at[good], size, who[good])
             found.append((memory, index[good], who[good]))
+        if self.repeated is not None:
+            self.accessed[self.at] += found
         return found
 
     def _banks(self, address: Array, size: int, threads: Array) -> None:

@@ -123,3 +123,24 @@ def test_blocks_that_wait_for_each_other_need_what_orders_them(nvcc, target, ent
     found = run(nvcc("notices", target), given, entry=entry, block=64, grid=2)
     assert found.ok == (not NOTICES[entry]), found
     assert all(NOTICES[entry] in each.words for each in found.findings), found
+
+
+#: Kernels that wait for what 64 threads do, what they leave, and what is lacking where one of them does not.
+WAITS = {
+    "meets": (np.arange(64) ^ 1, "phase 0 of the mbarrier lacks 1 arrivals and 0 bytes"),
+    "gives_up": (np.ones(64), ""),
+    "acquires": (np.ones(64), "ld reads 0 in shared memory"),
+    "consumes": (np.repeat(np.arange(4), 16), "phase 1 of the mbarrier lacks 32 arrivals and 0 bytes"),
+}
+
+
+@pytest.mark.parametrize("entry", WAITS)
+def test_who_waits_for_what_never_comes_ends_by_a_time_or_is_named(nvcc, target, entry):
+    left, lacks = WAITS[entry]
+    for count in (64, 63):
+        found = run(nvcc("waits", target), {"out": "s32[64]=0", "count": count}, entry=entry, block=64)
+        assert found.checked, found
+        assert [each.kind for each in found.findings] == ["stuck"] * (count == 63 and bool(lacks)), found
+        assert all(lacks in each.words for each in found.findings), found
+        if not found.findings:
+            assert np.array_equal(found.outputs["out"], left * (count == 64)), found

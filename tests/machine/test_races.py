@@ -36,6 +36,7 @@ TAIL = "mad.wide.u32 %at, %t, 4, %out; st.global.u32 [%at], %v; ret; }"
 def races(text, **how):
     """What is said of races in a kernel of one warp, or of more."""
     found = run(HEAD + text + TAIL, ["out=u32[512]=0"], **how)
+    assert found.checked, found
     assert {each.kind for each in found.findings} <= {"race"}, found
     return [each.words for each in found.findings]
 

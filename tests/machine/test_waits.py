@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanemap.capture.machine import arithmetic
+from lanemap.capture.machine import schedule
 
 from ..modes import examples
 from .conftest import run
 
 HEAD = """
 .visible .entry wait(.param .u64 flag) {
-.reg .b64 %flag, %clock; .reg .b32 %t, %b, %v, %n, %s; .reg .pred %p, %q;
+.reg .b64 %flag, %clock, %begin; .reg .b32 %t, %b, %v, %n, %s; .reg .pred %p, %q;
 .shared .align 8 .b64 full; .shared .b32 word;
 ld.param.u64 %flag, [flag]; mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x; mov.u32 %n, 1;
 setp.ne.u32 %q, %t, 0; @!%q mbarrier.init.shared.b64 [full], 2; @!%q st.shared.u32 [word], 0; bar.sync 0;
@@ -60,16 +60,31 @@ NEVER_END = {
         "A: ld.volatile.shared.u32 %v, [word]; setp.eq.u32 %p, %v, 0; @%p bra A;",
         "ld reads 0 in shared memory at 0x",
     ),
+    "a word at a generic address": (
+        "mov.u64 %clock, word; cvta.shared.u64 %clock, %clock; A: ld.volatile.u32 %v, [%clock]; bra A;",
+        "ld reads 0 in shared memory at 0x",
+    ),
     "nothing at all": ("A: bra A;", "a loop that reads nothing"),
     "barriers in a loop": ("A: bar.sync 0; st.shared.u32 [word], 7; bra A;", "a loop that reads nothing"),
     "an address out of bounds": (
         "A: ld.volatile.global.u32 %v, [%flag+4096]; bra A;",
         "ld has a wrong address again and again",
     ),
-    "a mbarrier that is gone": (
-        """@!%q bra OVER; A: mbarrier.try_wait.parity.shared.b64 %p, [full], 0; bra A;
-        OVER: nanosleep.u32 1; mbarrier.inval.shared.b64 [full];""",
-        "its mbarrier was invalidated",
+    "an address that is gone behind the load": (
+        "A: mov.u64 %clock, %flag; ld.volatile.global.u32 %v, [%clock+4]; mov.u64 %clock, 5; bra A;",
+        "ld reads 0 at flag+4 again and again",
+    ),
+    "a back-off by a clock": (
+        f"""mov.u64 %clock, %globaltimer; mov.u64 %begin, %clock; A: mov.u64 %clock, %globaltimer;
+        sub.u64 %clock, %clock, %begin; setp.gt.u64 %p, %clock, 4000000; cvt.u32.u64 %n, %clock; shr.u32 %n, %n, 2;
+        @%p mov.u32 %n, 1000000; nanosleep.u32 %n; {POLLS.format("B", "+4")[3:].replace("B;", "A;")}""",
+        "ld reads 0 at flag+4 again and again",
+    ),
+    "a phase that is tried by a clock": (
+        """@!%q mbarrier.arrive.shared.b64 _, [full]; mov.u64 %begin, %clock64;
+        A: mov.u64 %clock, %clock64; sub.u64 %clock, %clock, %begin;
+        mbarrier.try_wait.parity.shared.b64 %p, [full], 0; @!%p bra A;""",
+        "phase 0 of the mbarrier lacks 1 arrivals and 0 bytes",
     ),
     "lanes of the same warp": (
         f"""setp.ge.u32 %p, %t, 32; @%p ret; @%q bra OVER;
@@ -124,16 +139,25 @@ ENDS = {
     "rounds are counted": f"A: add.u32 %n, %n, 1; setp.gt.u32 %p, %n, 100; @%p bra OVER; {POLLS.format('B', '')[3:]}",
     "rounds are counted in memory": """A: ld.shared.u32 %n, [word]; add.u32 %n, %n, 1; bar.warp.sync -1;
     st.shared.u32 [word], %n; bar.warp.sync -1; setp.lt.u32 %p, %n, 100; mov.u32 %n, 0; @%p bra A;""",
+    "tries are counted": """A: add.u32 %n, %n, 1; setp.gt.u32 %p, %n, 100; @%p bra OVER;
+    mbarrier.try_wait.parity.shared.b64 %p, [full], 0; @!%p bra A;""",
+    "tries are counted while others wait": """bar.warp.sync -1; setp.ge.u32 %p, %t, 32; @%p bra OTHER;
+    A: add.u32 %n, %n, 1; setp.gt.u32 %p, %n, 30; @%p bra LATE; mbarrier.try_wait.parity.shared.b64 %p, [full], 0;
+    @!%p bra A; LATE: st.relaxed.cta.shared.u32 [word], 1; bra OVER;
+    OTHER: ld.relaxed.cta.shared.u32 %v, [word]; setp.eq.u32 %p, %v, 0; @%p bra OTHER;""",
 } | {
-    clock: f"""mov.u64 %clock, {clock}; add.u64 %flag, %clock, 200000; A: mov.u64 %clock, {clock};
-    setp.lt.u64 %p, %clock, %flag; mov.u64 %clock, 0; @%p bra A;"""
-    for clock in ("%clock64", "%globaltimer")
+    f"{word} says that {count} have passed{' behind ' * bool(wait)}{wait[:17]}": f"""mov.u64 %begin, {word}; A: {wait}
+    mov.u64 %clock, {word}; sub.u64 %clock, %clock, %begin; setp.lt.u64 %p, %clock, {count}; mov.u64 %clock, 0;
+    @%p bra A;"""
+    for word in ("%clock64", "%globaltimer")
+    for count in (200_000, 5_000_000_000, 1 << 61)
+    for wait in ("", "mbarrier.try_wait.parity.shared.b64 %p, [full], 0; @%p bra OVER;")
 }
 
 
 @pytest.mark.parametrize("what", ENDS)
 def test_a_wait_that_gives_up_is_none(what):
-    found = traced(ENDS[what].replace("bra B;", "bra A;") + "OVER:")
+    found = traced(ENDS[what].replace("bra B;", "bra A;") + "OVER:", block=64 if "others" in what else 32)
     assert found.ok, found
 
 
@@ -156,7 +180,10 @@ def test_who_may_wait_for_a_block_that_has_not_begun_is_not_said_to_wait_for_eve
     assert not found.findings, found
 
 
-@pytest.mark.parametrize("what", ["nothing at all", "a phase at a generic address", "a word of shared memory"])
+@pytest.mark.parametrize(
+    "what",
+    ["nothing at all", "a phase at a generic address", "a word of shared memory", "a word at a generic address"],
+)
 def test_what_no_later_block_can_end_is_a_deadlock_of_the_first(what):
     text, words = NEVER_END[what]
     found = deadlocks(text.replace(".volatile", ""), block=1024, grid=5)
@@ -177,7 +204,7 @@ def test_a_copy_is_not_left_by_a_block_that_never_ends(last):
 )
 def test_halves_of_a_clock_are_of_32_bits(clock, ticks, monkeypatch):
     """After one step, each of which a clock counts as so many."""
-    monkeypatch.setattr(arithmetic, "_TICKS", (5 << 32) + 7)
+    monkeypatch.setattr(schedule, "_TICKS", (5 << 32) + 7)
     text = ".visible .entry now(.param .u64 out) { .reg .b64 %out; .reg .b32 %n; "
     text += f"mov.u32 %n, {clock}; ld.param.u64 %out, [out]; st.global.u32 [%out], %n; ret; }}"
     assert run(text, ["out=u32[1]=0"], block=1).outputs["out"].tolist() == [ticks]
