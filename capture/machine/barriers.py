@@ -7,12 +7,12 @@ import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
-from .accesses import BLOCK, CLUSTER, PLAIN, WEAK, Manner
-from .launch import Maker, Step, Unknown
+from .accesses import BLOCK, PLAIN, WEAK, Manner
+from .launch import Maker, Step, Unknown, known
 from .moves import space_of
 from .order import Mbarrier, latest
 from .ptx import Function, Name, Operand, Statement
-from .schedule import ENDED, OF_CLUSTER, POLLS, RUNS, Machine, aligned
+from .schedule import ABSENT, ARRIVED, COMPLETE, ENDED, OF_CLUSTER, POLLS, RUNS, Machine, aligned
 from .values import UNSET, ActiveThreads
 
 #: Bytes of an object of mbarrier.
@@ -38,25 +38,33 @@ def _barrier(machine: Machine, instruction: Statement, function: Function) -> St
     operands = [*instruction.operands]
     then = _counted(machine, operands.pop(0), operands.pop(), operation, function) if operation else None
     number, *count = machine.registers_of(operands, "u32", function)
-    whole = aligned(instruction)
 
     def step(group: ActiveThreads) -> None:
         expected = count[0].bits if count else None
-        if whole and (parted := _parted(machine, group)).any():
-            words_ = f"only some threads of a warp execute {instruction.parts[0]}.{instruction.parts[1]}"
-            machine.fault("divergence", np.flatnonzero(group.mask & np.repeat(parted, WARP)), words_)
+        _expect_whole(machine, group)
         machine.wait(group, number.bits, expected, arrive="arrive" in words, then=then and then(group))
 
     return step
 
 
 def _of_cluster(machine: Machine, instruction: Statement, _: Function) -> Step:
-    """barrier.cluster (9.7.13.3)."""
-    if "arrive" not in instruction.parts:
-        return lambda group: machine.wait(group, np.full(machine.threads, OF_CLUSTER), None)
-    if "relaxed" in instruction.parts:
-        return lambda _: None
-    return lambda group: machine.order.fence(group.warps, CLUSTER, acquires=False)
+    """barrier.cluster, where each thread arrives and then waits for all that have not ended (9.7.13.4)."""
+    known(instruction, "cluster arrive wait release acquire relaxed aligned")
+    arrives = "arrive" in instruction.parts
+
+    def step(group: ActiveThreads) -> None:
+        _expect_whole(machine, group)
+        if (wrong := group.mask & ((machine.of_cluster == ABSENT) != arrives)).any():
+            words = "arrives again without a wait" if arrives else "waits without an arrive"
+            machine.fault("barrier", np.flatnonzero(wrong), f"who executes {machine.opcode} {words}")
+        if arrives:
+            machine.arrive(group.mask, relaxed="relaxed" in instruction.parts)
+            return
+        machine.leave(np.flatnonzero(group.mask & (machine.of_cluster == COMPLETE)))
+        waits = ActiveThreads.of(group.mask & (machine.of_cluster == ARRIVED))
+        machine.wait(waits, np.full(machine.threads, OF_CLUSTER), None)
+
+    return step
 
 
 def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -77,10 +85,15 @@ def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
     return step
 
 
-def _parted(machine: Machine, group: ActiveThreads) -> Array:
-    """The warps of which only some threads come to a barrier that takes whole ones."""
+def _expect_whole(machine: Machine, group: ActiveThreads) -> None:
+    """Note warps of which only some threads come to a barrier that takes whole ones."""
+    instruction, _ = machine.program[machine.at]
     mask, live = (each.reshape(-1, WARP) for each in (group.mask, machine.state != ENDED))
-    return np.asarray(mask.any(axis=1) & (live & ~mask).any(axis=1))
+    parted = mask.any(axis=1) & (live & ~mask).any(axis=1)
+    if aligned(instruction) and parted.any():
+        name = ".".join(instruction.parts[: 2 + ("cluster" in instruction.parts)])
+        words = f"only some threads of a warp execute {name}"
+        machine.fault("divergence", np.flatnonzero(group.mask & np.repeat(parted, WARP)), words)
 
 
 def _counted(

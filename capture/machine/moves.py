@@ -41,7 +41,7 @@ def _fences(machine: Machine, instruction: Statement, _: Function) -> Step:
     words, order = {*instruction.parts}, machine.order
     if instruction.parts[1:3] == ("proxy", "async"):
         return lambda group: order.fence_proxy(group.warps)
-    if {"proxy", "mbarrier_init"} & words:
+    if "proxy" in words:
         return lambda _: None
     scope, acquires, releases = scope_of(words), "release" not in words, "acquire" not in words
     return lambda group: order.fence(group.warps, scope, acquires=acquires, releases=releases)

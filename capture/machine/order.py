@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -308,14 +307,9 @@ class Order:
             self.settled[warps] = self.now
         self.meet_lanes(mask, all_lanes=True)
 
-    def meet_blocks(self, mask: Array) -> None:
-        """Threads of several blocks wait for each other: all know what each knew when it arrived."""
-        warps = np.unique(np.flatnonzero(mask) // WARP)
-        for block in np.unique(self.block[warps]):
-            self.meet(mask & np.repeat(self.block == block, WARP))
-        notice = reduce(latest, [self._notice(warp, CLUSTER) for warp in warps.tolist()])
-        for warp in warps.tolist():
-            self.learn(np.array([warp]), self._told(warp, notice))
+    def meet_cluster(self, threads: Array, words: Collection[str]) -> None:
+        """Threads arrive at the barrier of their cluster, or go on from there, as at a place that is nowhere else."""
+        self.synchronize("global", np.full(len(threads), -1), threads, CLUSTER, words)
 
     def meet_lanes(self, mask: Array, *, all_lanes: bool = False) -> None:
         """Lanes of each warp come to know what they, or all of it, have done until now."""

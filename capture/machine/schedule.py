@@ -25,8 +25,10 @@ from .values import ActiveThreads, Register
 #: What a thread does. One that polls waits for a phase of an object of mbarrier, one that meets for lanes of its warp.
 RUNS, WAITS, ENDED, POLLS, MEETS = range(5)
 
-#: The barrier that all threads of a cluster have, behind those of a block.
+#: The barrier that all threads of a cluster have, behind those of a block, and what a thread has done there: it has
+#: arrived, and then so have all others.
 OF_CLUSTER = 16
+ABSENT, ARRIVED, COMPLETE = range(3)
 
 #: How often threads go round loops before others go first that have done so less.
 _ROUNDS = 16
@@ -50,7 +52,7 @@ _BARRIERS = ("bar", "barrier")
 
 def aligned(instruction: Statement) -> bool:
     """Whether a barrier takes whole warps, as bar does and barrier where it says so (9.7.13.1)."""
-    return "cluster" not in instruction.parts and (instruction.parts[0] == "bar" or "aligned" in instruction.parts)
+    return instruction.parts[0] == "bar" or "aligned" in instruction.parts
 
 
 class Machine(Threads):
@@ -64,6 +66,7 @@ class Machine(Threads):
         self.rounds = np.zeros(self.threads, np.int64)
         self.barrier = np.zeros((self.threads, 2), np.int64)
         self.arrived: dict[tuple[int, int], tuple[int, Array]] = {}  # how many, and what they knew
+        self.of_cluster = np.full(self.threads, ABSENT)
         self.mbarriers: dict[int, Mbarrier] = {}
         self.polled = np.full(self.threads, -1)
         self.reductions: dict[tuple[int, int], Callable[[Array], None]] = {}
@@ -191,7 +194,7 @@ class Machine(Threads):
         """Where threads are, and what they and what they wait for hold."""
         phases = [(each.pending, each.count, each.due, each.phase) for each in self.mbarriers.values()]
         arrived = [count for count, _ in self.arrived.values()]
-        where = [self.pc, self.state, self.polled, self.depth, *self.stack, self.alone, self.apart]
+        where = [self.pc, self.state, self.polled, self.depth, *self.stack, self.alone, self.apart, self.of_cluster]
         held = [*self.registers.values(), self.carry]
         return [phases, arrived, *map(np.copy, where), *(each.bits for each in held)]
 
@@ -346,7 +349,7 @@ class Machine(Threads):
         arrive: bool = False,
         then: Callable[[Array], None] | None = None,
     ) -> None:
-        """Threads come to a barrier of their block or cluster, of all its threads or of a number of them (9.7.13.1).
+        """Threads come to a barrier of their block, of all its threads or of a number of them (9.7.13.1), or a cluster.
 
         ``then`` is told which threads go on together.
         """
@@ -368,25 +371,46 @@ class Machine(Threads):
                     self.arrived[key] = count_ + len(here), known
                 self._release(int(owner), int(each))
 
+    def arrive(self, mask: Array, *, relaxed: bool) -> None:
+        """Threads arrive at the barrier of their cluster."""
+        self.of_cluster[mask] = ARRIVED
+        self.order.meet_cluster(np.flatnonzero(mask), {"red", "relaxed" if relaxed else "release"})
+        for owner in np.unique(self.owner[mask] // self.cluster * self.cluster):
+            self._release(int(owner), OF_CLUSTER)
+
+    def leave(self, threads: Array) -> None:
+        """Threads go on from the barrier of their cluster."""
+        self.of_cluster[threads] = ABSENT
+        self.order.meet_cluster(threads, {"ld", "acquire"})
+
     def gathered(self, owner: int, number: int) -> tuple[Array, int, int]:
         """Who waits at a barrier of a block, or of a cluster, how many have come to it, and how many it takes."""
         blocks = self.cluster if number == OF_CLUSTER else 1
         first = owner // blocks * blocks * self.per_block
         of = slice(first, first + blocks * self.per_block)
         waits = first + np.flatnonzero((self.state[of] == WAITS) & (self.barrier[of, 0] == number))
-        wanted = int(self.barrier[waits, 1].max(initial=0)) or int(np.count_nonzero(self.state[of] != ENDED))
+        live = self.state[of] != ENDED
+        if number == OF_CLUSTER:
+            return waits, int(np.count_nonzero(live & (self.of_cluster[of] == ARRIVED))), int(np.count_nonzero(live))
+        wanted = int(self.barrier[waits, 1].max(initial=0)) or int(np.count_nonzero(live))
         return waits, len(waits) + self.arrived.get((owner, number), (0,))[0], wanted
 
     def _release(self, owner: int, number: int) -> None:
         """Let threads go on that wait at a barrier of a block, or of a cluster, if all that it takes are there."""
         waits, there, wanted = self.gathered(owner, number)
-        if len(waits) and there >= wanted:
-            here = np.zeros(self.threads, bool)
-            here[waits] = True
-            self.state[waits] = RUNS
-            self.rounds[waits] = self.rounds[waits].max()
-            if (arrived := self.arrived.pop((owner, number), None)) is not None:
-                self.order.learn(np.unique(waits // WARP), arrived[1])
-            self.order.meet(here) if number != OF_CLUSTER else self.order.meet_blocks(here)
-            if then := self.reductions.pop((owner, number), None):
-                then(here)
+        if there < max(wanted, 1) or not (len(waits) or number == OF_CLUSTER):
+            return
+        self.state[waits] = RUNS
+        self.rounds[waits] = self.rounds[waits].max(initial=0)
+        if number == OF_CLUSTER:
+            of_it = self.owner // self.cluster == owner // self.cluster
+            self.of_cluster[of_it & (self.of_cluster == ARRIVED)] = COMPLETE
+            self.leave(waits)
+            return
+        here = np.zeros(self.threads, bool)
+        here[waits] = True
+        if (arrived := self.arrived.pop((owner, number), None)) is not None:
+            self.order.learn(np.unique(waits // WARP), arrived[1])
+        self.order.meet(here)
+        if then := self.reductions.pop((owner, number), None):
+            then(here)

@@ -33,6 +33,9 @@ mad.lo.u32 %s, %t, 4, %d; xor.b32 %o, %s, 4; setp.ge.u32 %p, %t, 16;
 TAIL = "mad.wide.u32 %at, %t, 4, %out; st.global.u32 [%at], %v; ret; }"
 
 
+CLUSTER = HEAD.replace("u64 out)", "u64 out) .reqnctapercluster 2")
+
+
 def races(text, **how):
     """What is said of races in a kernel of one warp, or of more."""
     found = run(HEAD + text + TAIL, ["out=u32[512]=0"], **how)
@@ -190,6 +193,27 @@ def test_who_uses_a_mbarrier_knows_that_it_is_initialised(meeting, use):
     assert all("reads what mbarrier.init of line 6 in lane 0 writes, and nothing orders" in each for each in found)
 
 
+OF_CLUSTER = {
+    "{} barrier.cluster.arrive; barrier.cluster.wait;": True,
+    "barrier.cluster.arrive; {} barrier.cluster.wait;": False,
+    "{} barrier.cluster.arrive.relaxed; barrier.cluster.wait;": False,
+    "{} fence.acq_rel.cluster; barrier.cluster.arrive.relaxed; barrier.cluster.wait;": True,
+    "barrier.cluster.arrive; barrier.cluster.wait; {} barrier.cluster.arrive; barrier.cluster.wait;": True,
+    "barrier.cluster.arrive; barrier.cluster.wait; {}": False,
+}
+
+
+@pytest.mark.parametrize("meeting", OF_CLUSTER)
+@pytest.mark.parametrize("block", [64, 32])
+def test_threads_know_of_what_others_did_before_they_arrived_at_the_barrier_of_the_cluster(meeting, block):
+    """Of threads of another warp of the block, or of another block, whose store in global memory they read."""
+    text = f"""mov.u32 %o, %ctaid.x; mad.lo.u32 %t, %o, {block}, %t; mad.wide.u32 %at, %t, 4, %out;
+    {meeting.format("st.global.u32 [%at], %t;")} xor.b32 %t, %t, 32; mad.wide.u32 %at, %t, 4, %out;
+    ld.global.u32 %v, [%at]; ret; }}"""
+    found = run(CLUSTER + text, ["out=u32[128]=0"], block=block, grid=2)
+    assert found.ok == OF_CLUSTER[meeting], found
+
+
 @pytest.mark.parametrize("meeting", ["", "bar.sync 0;"])
 def test_who_arrives_at_a_mbarrier_knows_that_it_is_initialised(meeting):
     text = f""".shared .align 8 .b64 bar; setp.eq.u32 %p, %t, 0; @%p mbarrier.init.shared.b64 [bar], 64; {meeting}
@@ -318,7 +342,6 @@ def test_every_block_that_races_is_counted(text, grid):
 
 
 #: Blocks 0 and 1 are one cluster, 2 and 3 another. One writes, another one reads.
-CLUSTER = HEAD.replace("u64 out)", "u64 out) .reqnctapercluster 2")
 SCOPES = """mov.u32 %o, %ctaid.x; setp.eq.u32 %p, %o, 0; @%p bra FIRST; setp.eq.u32 %p, %o, {reader}; @%p bra WAIT; ret;
 FIRST: st.global.u32 [%out], 5; fence.acq_rel.{fence}; st.relaxed.{tells}.global.u32 [%out+4], 1; ret;
 WAIT: ld.relaxed.{hears}.global.u32 %d, [%out+4]; setp.ne.u32 %p, %d, 1; @%p bra WAIT;

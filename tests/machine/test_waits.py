@@ -161,6 +161,39 @@ def test_a_wait_that_gives_up_is_none(what):
     assert found.ok, found
 
 
+#: What is wrong with how threads of two blocks use the barrier of their cluster.
+ARRIVE, WAIT = "barrier.cluster.arrive;", "barrier.cluster.wait;"
+OF_CLUSTER = {
+    ARRIVE + WAIT: "",
+    "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire;": "",
+    2 * (ARRIVE + WAIT): "",
+    ARRIVE: "",
+    WAIT: "barrier: who executes barrier.cluster.wait waits without an arrive (line 8, warp 0, lane 0",
+    ARRIVE + 2 * WAIT: "barrier.cluster.wait waits without an arrive",
+    2 * ARRIVE + WAIT: "barrier.cluster.arrive arrives again without a wait",
+    f"setp.lt.u32 %p, %t, 40; @%p barrier.cluster.arrive.aligned; @!%p {ARRIVE} {WAIT}": (
+        "only some threads of a warp execute barrier.cluster.arrive (line 8, warp 1, lane 0"
+    ),
+    "setp.lt.u32 %p, %t, 40; @%p ret; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;": "",
+    f"setp.lt.u32 %p, %b, 1; @%p ret; {ARRIVE} {WAIT}": "",
+    f"setp.lt.u32 %p, %b, 1; {ARRIVE} @%p ret; {WAIT}": "",
+    f"""setp.lt.u32 %q, %b, 1; {ARRIVE} @%q bra A; {WAIT} st.volatile.global.u32 [%flag], 1; ret;
+    {POLLS.format("A", "")} {WAIT}""": "",
+    f"setp.lt.u32 %q, %b, 1; @%q bra A; {ARRIVE} {WAIT} ret; {POLLS.format('A', '')}": (
+        "warps 0-1 wait for ever: the barrier of the cluster lacks 64 of 128 threads"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", OF_CLUSTER)
+def test_threads_arrive_once_at_the_barrier_of_their_cluster_and_then_wait(text):
+    head = HEAD.replace("u64 flag)", "u64 flag) .reqnctapercluster 2")
+    found = run(f"{head}\n{text} ret; }}", ["flag=u32[4]=0"], limit=20_000, block=64, grid=2)
+    assert found.checked, found
+    assert bool(found.findings) == bool(OF_CLUSTER[text]), found
+    assert not found.findings or any(OF_CLUSTER[text] in each.words for each in found.findings), found
+
+
 def test_who_waits_for_what_changes_is_not_said_to_wait_for_ever():
     """One sets and clears a word, and another one may see it or not."""
     text = """setp.lt.u32 %p, %t, 32; @%p bra A; B: atom.shared.exch.b32 %v, [word], 1;
