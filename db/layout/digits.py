@@ -80,15 +80,17 @@ def sums(axes: Mapping[str, Sequence[int]], values: Iterable[Sequence[int]]) -> 
 
 def _sum(at: Sequence[int], extents: Sequence[int], names: Sequence[str]) -> str | None:
     """A value at every place of a box as a sum of digits; None where it is none."""
-    first, step, expected, found = at[0], len(at), [at[0]], []
+    first, step, totals, line, found = at[0], len(at), [0], [at[0]], []
     for extent in extents:
         step //= extent
+        totals = [total + number for total in totals for number in line]
         line = [at[place * step] - first for place in range(extent)]
         found.append(digits(line, cut=True))
         if valued(found[-1], extent) != line:
             return None
-        expected = [total + number for total in expected for number in line]
-    return quotients(found, names, first) if expected == at else None
+    parts = zip(range(0, len(at), len(line)), totals, strict=True)
+    is_sum = all(at[start : start + len(line)] == [total + number for number in line] for start, total in parts)
+    return quotients(found, names, first) if is_sum else None
 
 
 def _crossed(at: Sequence[int], extents: Sequence[int]) -> list[int]:

@@ -26,7 +26,7 @@ def _solved(fragment: Fragment, given: Sequence[str], wanted: Sequence[str]) -> 
     if not fragment.has_rows:
         return []
     columns = fragment.columns()
-    varying = [name for name in given if len({*columns[name]}) > 1] or [*given[:1]]
+    varying = [name for name in given if columns[name].count(columns[name][0]) < len(columns[name])] or [*given[:1]]
     axes: dict[str, Sequence[int]] = {name: columns[name] for name in varying}
     if "computation" in axes:
         axes = {"(computation - 1)": [number - 1 for number in axes.pop("computation")], **axes}

@@ -103,13 +103,13 @@ class Table:
         else:
             extents = [of.mn, of.span * 8 // of.bits]
         number = places(of._replace(mn=extents[0], k=extents[1])).ravel() * self.fragment.slots // WORD
-        slots, order = np.arange(size), np.argsort(number)
+        slots, place = np.arange(size), np.full(1 + number.max(initial=size), -1)
+        place[number] = np.arange(len(number))
         padding = slots & (UNIT // of.bits if isinstance(of, Tile) and of.narrow else 0)
         slots -= padding  # which is written like the elements before it, but beyond the last of a line
-        place = np.searchsorted(number[order], slots)
-        if not np.array_equal(number[order][np.minimum(place, len(order) - 1)], slots):
+        if (place[slots] < 0).any():
             return {}
-        mn, k = np.unravel_index(order[place], extents)
+        mn, k = np.unravel_index(place[slots], extents)
         k = np.where(padding, k + extents[1], k)
         row, col = (k, mn) if self.fragment.role == "B" else (mn, k)
         whole = {"row": row[None], "col": col[None], "col_last": col[None], "computation": np.zeros_like(row[None])}

@@ -8,6 +8,7 @@ the columns. Where the parts of a large operand repeat, one is drawn, and a note
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -202,8 +203,8 @@ class _Sheet:
     fragment: Fragment
     lines: Sequence[Line]
     count: int
-    down: Places = itemgetter(slice(3, 4))
-    across: Places = lambda element: range(element[4], element[5] + 1)
+    down: Places = itemgetter(3, 3)
+    across: Places = itemgetter(4, 5)
     kinds: tuple[str, str] = ("row", "column")
     within: Sequence[int] = ()
     units: int = 1
@@ -272,10 +273,10 @@ def _large(fragment: Fragment) -> bool:
 def by_lane(fragment: Fragment, view: View) -> Grid:
     """The register file: one row per lane, one column per ``reg.slot``, with ``row,col`` in each cell."""
     slots = [(reg, slot) for reg in range(fragment.registers) for slot in range(fragment.slots)]
-    elements, count, down = [*fragment.tuples()], fragment.slots, itemgetter(slice(1))
+    elements, count, down = [*fragment.tuples()], fragment.slots, itemgetter(0, 0)
     lines = runs.parted(elements, max(fragment.threads, 1 + max(map(itemgetter(0), elements), default=0)), down)
     kinds, registers = ("lane", unit(fragment)), [reg for reg, _ in slots]
-    places = down, lambda element: (element[1] * count + element[2],)
+    places = down, lambda element: (element[1] * count + element[2],) * 2
     sheets: Sequence[_Sheet] = [_Sheet(fragment, lines, len(slots), *places, kinds, registers, count)]
     folded = _large(fragment) and not view.whole
     (sheet,) = _join_columns(_fold(sheets, 0) if folded else sheets, folded=folded)
@@ -299,11 +300,13 @@ def by_bank(elements: Iterable[tuple[int, ...]], *, whole: bool = False) -> Grid
     left out, unless it is drawn ``whole``.
     """
 
-    def bank(element: Element) -> Sequence[int]:
-        return (element[1] % BANKS,)
+    def bank(element: Element) -> tuple[int, int]:
+        return (element[1] % BANKS,) * 2
 
-    by_number = grouped(elements, lambda element: element[1] // BANKS)
-    lines = [by_number.get(number, []) for number in range(1 + max(by_number, default=-1))]
+    ordered, word = [*elements], itemgetter(1)
+    count = 1 + word(ordered[-1]) // BANKS if ordered else 0
+    starts = [bisect_left(ordered, number * BANKS, key=word) for number in range(count + 1)]
+    lines = [ordered[first:stop] for first, stop in pairwise(starts)]
     notes = []
     if not whole and (found := runs.repeat([lines], bank)):
         step, (shift,) = found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import starmap
 from operator import sub
 from typing import NamedTuple, TypeVar
@@ -17,8 +17,8 @@ Item = TypeVar("Item")
 Element = tuple[int, ...]
 #: The elements of a row, a lane or another line of a table, by their places.
 Line = Sequence[Element]
-#: In which of the lines, or columns, an element is.
-Places = Callable[[Element], Sequence[int]]
+#: The first and last of the lines, or columns, that an element is in.
+Places = Callable[[Element], tuple[int, int]]
 
 
 class Run(NamedTuple):
@@ -72,8 +72,12 @@ def parted(elements: Iterable[Element], count: int, places: Places) -> list[list
     """The elements at each of so many places, which are lines, or columns, or the cells of a line."""
     at: list[list[Element]] = [[] for _ in range(count)]
     for element in elements:
-        for place in places(element):
-            at[place].append(element)
+        first, last = places(element)
+        if first == last:
+            at[first].append(element)
+        else:
+            for line in at[first : last + 1]:
+                line.append(element)
     return at
 
 
@@ -178,12 +182,16 @@ def repeat(
     stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
     count = len(tables[0])
-    fields = [[[*zip(*line, strict=True)] for line in table] for table in tables]
+
+    @cache
+    def fields(table: int, line: int) -> list[tuple[int, ...]]:
+        return [*zip(*tables[table][line], strict=True)]
+
     for step in range(least, count // 2 + 1):
         if count % step == 0:
             shifts = []
-            for table in zip(tables, fields, strict=True):
-                if (shift := _shift(*table, step, places)) is None or shift[0] % lanes:
+            for number, table in enumerate(tables):
+                if (shift := _shift(table, partial(fields, number), step, places, lanes)) is None:
                     break
                 shifts.append(shift)
             else:
@@ -191,16 +199,18 @@ def repeat(
     return None
 
 
-def _shift(lines: Sequence[Line], fields: Sequence[Sequence[Sequence[int]]], step: int, places: Places) -> Shift | None:
+def _shift(
+    lines: Sequence[Line], fields: Callable[[int], list[tuple[int, ...]]], step: int, places: Places, lanes: int
+) -> Shift | None:
     """The one shift from every element to that in its place so many lines further on; ``fields`` are those of lines."""
     pairs = [pair for pair in zip(lines, lines[step:], strict=False) if any(pair)]
     if not pairs or not all(map(all, pairs)):
         return None
     shift, *others = {tuple(map(sub, after[0], before[0])) for before, after in pairs}
-    if others or places(pairs[0][0][0]) != places(pairs[0][1][0]):
+    if others or shift[0] % lanes or places(pairs[0][0][0]) != places(pairs[0][1][0]):
         return None
-    for its, further in zip(fields, fields[step:], strict=False):
-        for by, old, new in zip(shift, its, further, strict=False):
+    for at in range(len(lines) - step):
+        for by, old, new in zip(shift, fields(at), fields(at + step), strict=False):
             if new != (tuple(map(by.__add__, old)) if by else old):
                 return None
     lane, reg, slot, row, col, last, _ = shift
