@@ -72,7 +72,7 @@ def chain(
             sys.stdout.write(answer.cpp())
         else:
             write_answer(answer, Format(format))
-    return DISAGREES if answer.moves_values else OK
+    return answer.exit_code
 
 
 #: The most characters of a table, and numbers of an array.

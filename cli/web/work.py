@@ -248,17 +248,19 @@ def _right(database: Database, name: str) -> Source | None:
 
 
 def chain(database: Database, /, form: ChainFormat, first: str, second: str | None, **options: Any) -> str | bytes:
-    """The rows or the device function of ``Database.chain``; the rows of a chain as JSON with the verdict."""
+    """The rows or the device function of ``Database.chain``; as JSON with the verdict and exit code."""
     answer = database.chain(first, second, **options)
     if form is ChainFormat.CPP:
         return answer.cpp()
-    if not isinstance(answer, Chain) or form is not ChainFormat.JSON:
+    if form is not ChainFormat.JSON:
         return encoded(answer.rows(), Format(form))
-    ends = {"first": answer.first, "second": answer.second}
-    record: dict[str, Any] = {end: {**its.key._asdict(), "source": its.source} for end, its in ends.items()}
-    record |= {name: getattr(answer, name) for name in ("transposed", "movement", "registers_stay", "order")}
-    record |= {"tiles": dict(zip(ends, answer.tiles, strict=True)), "moves": answer.rows().records()}
-    return json.dumps(record) + "\n"
+    record: dict[str, Any] = {"verdict": answer.verdict, "exit_code": answer.exit_code}
+    if isinstance(answer, Chain):
+        ends = {"first": answer.first, "second": answer.second}
+        record |= {end: {**its.key._asdict(), "source": its.source} for end, its in ends.items()}
+        record |= {name: getattr(answer, name) for name in ("transposed", "movement", "registers_stay", "order")}
+        record["tiles"] = dict(zip(ends, answer.tiles, strict=True))
+    return json.dumps(record | {"rows": answer.rows().records()}) + "\n"
 
 
 def descriptor(database: Database, form: Format, operand: str, tile: str | None, decode: str | None) -> str | bytes:

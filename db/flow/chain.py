@@ -127,6 +127,11 @@ class Chain(Told):
         return self.movement is not Movement.NONE
 
     @property
+    def exit_code(self) -> int:
+        """1 where values move between lanes."""
+        return int(self.moves_values)
+
+    @property
     def registers_stay(self) -> bool:
         """Whether every register is a register of D unchanged, with nothing to convert or pack."""
         if self.moves_values or self.first.slot_bits != self.second.slot_bits or self.converts:
@@ -269,9 +274,9 @@ class Chains(Told, list[Chain]):
         return cls(end, listed)
 
     @property
-    def moves_values(self) -> bool:
-        """Whether the list is empty."""
-        return not self
+    def exit_code(self) -> int:
+        """1 where the list is empty."""
+        return int(not self)
 
     def still(self, *, relabel: bool = False) -> "Chains":
         """The chains without movement between lanes; with ``relabel``, those that renumber K are among them.

@@ -229,9 +229,6 @@ class Recipes(Told, list[Recipe]):
         super().__init__(listed)
         self.failed = list(map(str, failed))
 
-    #: No value moves to another lane.
-    moves_values = False
-
     @property
     def ends(self) -> tuple[Fragment]:
         """The operand."""

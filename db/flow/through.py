@@ -59,6 +59,11 @@ class Through(Told):
         return bool((self.written != self.read).any())
 
     @property
+    def exit_code(self) -> int:
+        """1 where an element is not read where it was written."""
+        return int(self.moves_values)
+
+    @property
     def verdict(self) -> str:
         """``right``, or which element is read from where another lies, and with which mode both agree."""
         if not self.moves_values:
@@ -216,14 +221,14 @@ def through(
     """
     source, goal = first.tile, second.tile
     if isinstance(source, Tile) or (source is None and first.role != "D"):
-        raise LanemapError(f"{first} writes nothing to memory: name a D, or cp.async.bulk.tensor 64x64 b16 128B t")
+        raise LanemapError(f"{first} writes nothing to memory: name a D, or cp.async.bulk.tensor m64n64 b16 128B t")
     if second.role not in _LETTERS or (second.windowed and not goal):
         raise LanemapError(
             f"{second} reads nothing from memory: name a dense A or B, or one such as A 128B.K, or a box"
         )
     chosen = mode_named(mode, "through")
     if source and chosen != source.mode:
-        raise LanemapError(f"{first} is swizzled by {source.mode}, not {mode}: take {source.mode}", "through")
+        raise LanemapError(f"{first} is swizzled by {source.mode}, not {chosen}: take {source.mode}", "through")
     bits = goal.bits if goal else second.slot_bits
     if source and source.bits != bits:
         raise LanemapError(f"{first} has elements of {source.bits} bits, {second} of {bits}: write b{bits}")

@@ -248,7 +248,7 @@ def test_a_chain_is_that_of_database(client, database):
         said = client.get("/api/chain", params=ends | {"relabel": relabel}).json()
         assert said["movement"] == expected.movement
         assert tuple(said["order"] or ()) == (expected.order or ())
-        assert [tuple(move.values()) for move in said["moves"]] == list(map(tuple, expected.moves))
+        assert [tuple(move.values()) for move in said["rows"]] == list(map(tuple, expected.moves))
     found = frame(client, "/api/chain", "csv", **ends)
     assert found.values.tolist() == database.chain(*ends.values()).frame().values.tolist()
     answer = client.get("/api/chain", params=ends | {"format": "cpp"})
@@ -259,6 +259,27 @@ def test_a_chain_is_that_of_database(client, database):
     refused = client.get("/api/chain", params={"first": "m16n8k16 f32 D", "format": "cpp"})
     assert (refused.status_code, "two operands, or a recipe" in refused.text) == (400, True)
     assert client.get("/api/find", params={"shape": "m16n8k16", "type": "f16", "format": "cpp"}).status_code == 400
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ends", "how"),
+    [
+        (("m16n8k16 f32 D", "m16n8k32 e4m3 A"), {}),
+        (("m16n8k16 f32 D", None), {}),
+        (("m16n8k4 tf32 A", None), {}),
+        (("ldmatrix", "m16n8k16 f16 A"), {"major": "row"}),
+        (("cp.async.bulk.tensor m64n64 b16 128B t", "m64n64k16 f16 A 128B.K"), {"through": "128B"}),
+        (("cp.async.bulk.tensor m64n64 b16 128B t", "m64n64k16 f16 A 64B.K"), {"through": "128B"}),
+    ],
+)
+def test_a_chain_in_json_has_the_verdict_and_exit_code_of_the_command(client, database, run, ends, how):
+    said = client.get("/api/chain", params={"first": ends[0], "second": ends[1] or "", **how}).json()
+    found = database.chain(*ends, **how)
+    words = [word for end in ends for word in (end or "").split()]
+    exit_code = run("chain", *words, *(f"--{name}={value}" for name, value in how.items())).code
+    assert (said["verdict"], said["exit_code"], found.exit_code) == (found.verdict, exit_code, exit_code)
+    assert said["rows"] == json.loads(json.dumps(found.rows().records()))
 
 
 @pytest.mark.slow
