@@ -168,8 +168,19 @@ def home(at: At) -> Facts:
     } | (_meeting(survey, live) if live in survey.products else {"pictures": []})
 
 
-def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lane: int | None = None) -> Facts:
-    """A, B and D where they meet, the forms, and what each source has of each operand."""
+def instruction(
+    at: At,
+    named: NamedProduct,
+    accumulator: str | None = None,
+    lane: int | None = None,
+    role: str = "D",
+    row: int | None = None,
+    col: int | None = None,
+) -> Facts:
+    """A, B and D where they meet, the forms, and what each source has of each operand.
+
+    ``row`` and ``col`` are those of an element of the operand ``role``, to which a script points.
+    """
     accumulators, forms = named.accumulators, named.forms
     chosen = accumulator or next(iter(accumulators), None)
     if accumulator is not None and accumulator not in accumulators:
@@ -194,7 +205,7 @@ def instruction(at: At, named: NamedProduct, accumulator: str | None = None, lan
         "accumulators": accumulators,
         "accumulator": chosen,
         "others": sorted({str(fragment.source) for fragment in met["there"] if fragment.note}),
-        "lane": _expect_lane(named, met["there"], lane),
+        "lane": _inside([*filter(lambda each: each.role == role, met["there"]), *met["there"]], lane, row, col),
         "lane_page": lambda number: at.links.of(named, accumulator=accumulator, lane=number),
     }
 
@@ -239,10 +250,17 @@ def _apart(fragments: Sequence[Fragment]) -> tuple[str, list[str]]:
 _DRAWN = ("A", "B", "C", "D", "r")
 
 
-def _expect_lane(of: object, fragments: Sequence[Fragment], lane: int | None) -> int | None:
-    threads = max((fragment.threads for fragment in fragments), default=0)
-    if lane is not None and not 0 <= lane < threads:
-        raise LanemapError(f"lane {lane} is outside {of}: it goes from 0 to {threads - 1}")
+def _inside(fragments: Sequence[Fragment], lane: int | None, row: int | None, col: int | None) -> int | None:
+    """The lane, which some fragment has; the row and column are of the first.
+
+    Raises:
+        LanemapError: one of them is outside; says what range there is.
+    """
+    for fragment in fragments[:1]:
+        counts = max(each.threads for each in fragments), *fragment.dimensions
+        for name, value, count in zip(("lane", "row", "col"), (lane, row, col), counts, strict=True):
+            if value is not None and not 0 <= value < count:
+                raise LanemapError(f"{name} {value} is outside {fragment}: it goes from 0 to {count - 1}")
     return lane
 
 
@@ -257,6 +275,8 @@ def operand(
     named: NamedOperand,
     tiles: Tiled,
     lane: int | None = None,
+    row: int | None = None,
+    col: int | None = None,
 ) -> Facts:
     """Matrix and register file, the formula, the sources, the notations, and where values come from and go to.
 
@@ -268,7 +288,9 @@ def operand(
     rows = fragment.has_rows
     like = alike(fragment)
     drawn = remembered(matrix, (like, fragment.qualifiers, lane), fragment, lane) if rows else []
-    there, back = remembered(_formulas, like, fragment)
+    said = "" if fragment.tiling else fragment.citation.formula
+    there = said or "\n".join(remembered(formulas.to_cell, like, fragment))
+    back = "\n".join(remembered(formulas.to_slot, like, fragment))
     return {
         "title": str(fragment),
         "key": key,
@@ -281,13 +303,13 @@ def operand(
         "variants": {links.of(each): each for each in survey.operands[key.operand]},
         "notations": remembered(_notations, (like, key, fragment.source), fragment) if rows else [],
         "reductions": remembered(_reductions, (like, fragment.vendor), fragment) if rows else [],
-        "formulas": [*filter(None, ((not fragment.tiling and fragment.citation.formula) or there, back))],
+        "formulas": [*filter(None, (there, back))],
         "recipes": remembered(_recipes, (alike(atom), key, fragment.source), at.database, atom) if rows else [],
         "feeds": remembered(_feeds, (ref(survey), alike(atom)), survey, atom) if rows and key.role == "D" else [],
         "address": at.address,
         "preview": at.base + links.picture(key, source, "png")[1:] if at.base and drawn else "",
         "source": source,
-        "lane": _expect_lane(fragment, [fragment], lane),
+        "lane": _inside([fragment], lane, row, col),
         "lane_page": lambda number: links.of(key, source=source, lane=number, **tiles),
     }
 
@@ -327,11 +349,6 @@ def _reductions(fragment: Fragment) -> list[str]:
             found = fragment.reduced(along)
             texts.append(written([f"each {found.word}: {found.verdict}", *found.details()]))
     return [text for text in texts if len(text) <= _TEXT]
-
-
-def _formulas(fragment: Fragment) -> tuple[str, str]:
-    """From a slot to its cell, and back."""
-    return "\n".join(formulas.to_cell(fragment)), "\n".join(formulas.to_slot(fragment))
 
 
 def _recipes(database: Database, fragment: Fragment) -> list[str]:

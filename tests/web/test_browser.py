@@ -309,23 +309,6 @@ def test_elements_that_meet_are_those_of_the_address_where_both_pictures_are_fol
     assert tab.locator("[data-say]").text_content().endswith(met)
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("/wgmma/m64n128k16/f32/D?row=64&col=5", "row 64 is outside D: it goes from 0 to 63."),
-        ("/mma/m16n8k16/f16/A?row=99&col=5", "row 99 is outside A: it goes from 0 to 15."),
-        ("/mma/m16n8k16/f16/A?row=x&col=5", "row x is outside A: it goes from 0 to 15."),
-        ("/mma/m16n8k16/f16/B?row=15&col=8", "col 8 is outside B: it goes from 0 to 7."),
-        ("/mma/m16n8k16/bf16?role=A&row=-1&col=0", "row -1 is outside A: it goes from 0 to 15."),
-        (f"/mma/m16n8k16/bf16?row=0&col={'9' * 40}", f"col {'9' * 20} is outside D: it goes from 0 to 7."),
-    ],
-)
-def test_a_link_to_no_element_says_what_there_is(visit, path, words):
-    tab = visit(path)
-    assert tab.locator("[data-say]").text_content() == words
-    assert tab.locator("td.cursor").count() == 0
-
-
 def test_a_query_is_sent_by_the_keyboard(visit):
     tab = visit("/sql")
     tab.locator("#query").fill("SELECT 1 AS one")

@@ -221,6 +221,23 @@ def test_a_wrong_parameter_is_refused_in_words(reader, address):
     assert "Not understood" in answer.text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("/wgmma/m64n128k16/f32/D?row=64&col=5", "row 64 is outside D of wgmma m64n128k16 f32: it goes from 0 to 63"),
+        ("/mma/m16n8k16/f16/A?row=99", "row 99 is outside A of mma m16n8k16 f16: it goes from 0 to 15"),
+        ("/mma/m16n8k16/bf16?role=A&row=-1&col=0", "row -1 is outside A of mma m16n8k16 bf16: it goes from 0 to 15"),
+        (f"/mma/m16n8k16/bf16?row=0&col={'9' * 15}", "is outside D of mma m16n8k16 f32: it goes from 0 to 7"),
+        ("/mma/m16n8k16/bf16?lane=32", "lane 32 is outside D of mma m16n8k16 f32: it goes from 0 to 31"),
+        ("/mma/m16n8k16/f16/D?tile=m32n32&warps=2x2&col=32", "of 2x2 warps: it goes from 0 to 31"),
+    ],
+)
+def test_a_link_to_no_element_says_what_there_is(reader, address, words):
+    answer = reader.get(address)
+    assert (answer.status_code, words in unescape(answer.text)) == (400, True)
+
+
 def test_an_address_names_a_tile(reader, database):
     """The page, its picture and its lanes; a form without a tile shows one instruction, and a wrong one says why."""
     tile = "tile=m32n32&warps=2x2&order=n"
@@ -429,7 +446,7 @@ def test_one_operand_alone_shows_what_it_can_be_chained_with(reader, database, a
     assert f'<p class="remark">{still.verdict}</p>' in answer.text
     assert unescape(re.search("<pre[^>]*>(.*?)</pre>", answer.text, re.DOTALL)[1]) == still.text()
     (link,) = [link for link in Elements(answer.text).links("a") if link.startswith("/api/chain") and "json" in link]
-    assert reader.get(link).json() == still.rows().records()
+    assert reader.get(link).json()["rows"] == still.rows().records()
     (link,) = [link for link in Elements(answer.text).links("a") if link.startswith("/api/chain") and "csv" in link]
     assert len(reader.get(link).text.splitlines()) == 1 + len(still)
 

@@ -277,12 +277,6 @@ function pictures() {
   const linked = () => {
     const asked = new URLSearchParams(location.search), [row, col] = ["row", "col"].map(name => parseInt(asked.get(name)));
     const role = asked.get("role") ?? (roles.has("D") ? "D" : [...roles][0]), at = [[row, row], [col, col]];
-    const most = sizes[role];
-    ["row", "col"].forEach((name, place) => {
-      const given = asked.get(name);
-      if (most && given !== null && !(/^\d+$/.test(given) && Number(given) < most[place]))
-        say.textContent = `${name} ${given.slice(0, 20)} is outside ${role}: it goes from 0 to ${most[place] - 1}.`;
-    });
     const named = facts => facts.role === role && (facts.part ?? null) === asked.get("part") && facts.cells.some(each => meet(each[0], at[0]) && meet(each[1], at[1]));
     return every.find(([, facts]) => named(facts));
   };
