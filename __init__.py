@@ -803,7 +803,7 @@ class Database:
         if form not in NOTATIONS:
             from .db.store.export import WRITERS, layout_table, table_format, write_dataset
 
-            form = table_format(output, format)
+            form = table_format(output, format, NOTATIONS)
         requests = one_or_several(query) or [Query()]
         if isinstance(output, str) and len(words := output.split()) > 1 and all(map(Query.begins, words)):
             raise LanemapError(f"{output!r} is an operand, and no file to write: query={output!r} exports it", "output")

@@ -110,7 +110,9 @@ def _usage(error: Any) -> str:
     elif words.startswith("no command ") and not words.endswith("?"):
         given = [*takewhile(lambda word: not word.startswith("-"), sys.argv[1:])]
         try:
-            if Query.parse(given).forms:
+            if given and given[0] in [*import_module(".look", __name__).What]:
+                words += f": did you mean lanemap list {given[0]}?"
+            elif Query.parse(given).forms:
                 words += f": lanemap show {' '.join(given)} draws it, and lanemap find looks up an element"
         except LanemapError as why:
             words = str(why)

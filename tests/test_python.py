@@ -242,6 +242,9 @@ def test_what_names_nothing_is_refused(database, shipped, tmp_path):
         (lambda db: db.draw("m16n8k16", "f16", "A", values=5), "values 5 is not text"),
         (lambda db: db.export(format="cute", query=5), "5 names no operand"),
         (lambda db: db.export("m16n8k16 f16 A", format="cpp"), "no file to write: query='m16n8k16 f16 A' exports it"),
+        (lambda db: db.export("m16n8k16 f16 A"), "choose from parquet, csv, arrow, jsonl, dataset, cute, "),
+        (lambda db: db.export(query="m16n8k16 f16 A"), "name a format: choose from parquet, "),
+        (lambda db: db.show("dpas"), "no source has it: lanemap list "),
         (lambda db: db.check(5), "source 5 is not text"),
         (lambda db: db.check([5]), "source 5 is not text"),
         (lambda db: db.report(5), "source 5 is not text"),
@@ -454,6 +457,18 @@ def test_a_repr_has_at_most_4_kb_and_says_how_to_get_all(with_many_sources, answ
         assert said.splitlines()[-1].startswith("... (") == ("frame()" in said)
     if isinstance(found, lanemap.Rows) and len(found.rows) > 40:
         assert f"all {len(found.rows)}" in said
+
+
+@pytest.mark.slow
+def test_a_check_in_a_notebook_is_of_modest_size_and_says_how_to_get_all(with_many_sources):
+    shown = checked(with_many_sources)._repr_html_()
+    assert len(shown) < 70_000 < len(checked(with_many_sources).report("html"))
+    assert shown.count("report(&quot;html&quot;) is all of it") == 1
+    assert shown.count("<div") == shown.count("</div>")
+    small = with_many_sources.diff("ptx-isa-9.1", "ptx-isa-9.4")
+    assert small._repr_html_() in small.report("html")
+    survey = with_many_sources.survey()
+    assert repr(survey).startswith(f"Survey of {len(survey.operands)} operands in ptx-isa-9.4, ")
 
 
 def test_a_repr_that_fits_is_whole(database):

@@ -23,7 +23,7 @@ from ..isa.vendors import VENDORS
 from ..layout.fragment import Fragment
 from ..rows import Rows, Tabular
 from ..store.reader import Reader
-from ..text import grouped, naturally
+from ..text import brief, counted, grouped, naturally
 from . import crosscheck
 from .summary import Said, verdicts
 from .verdict import Verdict
@@ -98,6 +98,10 @@ class Survey:
     check: crosscheck.Check | None
     _begun: dict[tuple[object, ...], bool] = field(default_factory=dict, init=False)
     _said: dict[Product, dict[Key, dict[str, Said]]] = field(default_factory=dict, init=False)
+
+    def __repr__(self) -> str:
+        of = ", ".join(self.sources)
+        return brief(f"Survey of {counted(len(self.operands), 'operand')} in {of}", "sources names all")
 
     def shown(self, key: Key, source: str | None = None) -> Fragment:
         """The fragment that look-ups show: that of a source, or by default the best evidence."""

@@ -4,6 +4,7 @@ The simplest are those of every answer (``Told.parts``): sentences, and rows und
 in a block may come from outside: each writer makes it harmless.
 """
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
@@ -164,10 +165,16 @@ def as_page(blocks: Iterable[Block]) -> str:
     )
 
 
-def as_element(blocks: Iterable[Block]) -> str:
-    """A report as an element with its style, for a notebook."""
+def as_element(blocks: Iterable[Block], most: float = math.inf, rest: str = "") -> str:
+    """A report as an element with its style. Of more than ``most`` characters it has the first blocks, and ``rest``."""
     style = f"<style>:root {{ color-scheme: light dark; }}{STYLE}</style>"
-    return f'<div class="lanemap">{style}\n{as_html(blocks)}\n</div>'
+    shown, size = [], 0
+    for part in _html(blocks):
+        if (size := size + len(part)) > most:
+            shown.append(f"<p>{escape(rest)}</p>")
+            break
+        shown.append(part)
+    return "\n".join([f'<div class="lanemap">{style}', *shown, "</div>"])
 
 
 def _html(blocks: Iterable[Block]) -> Iterator[str]:

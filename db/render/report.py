@@ -29,6 +29,8 @@ _FIRST = 8
 _FEW = 3
 #: How many fragments that differ are drawn; of the others only the elements are listed.
 _DRAWN = 12
+#: The most characters of a report in a notebook.
+_BRIEF = 64_000
 #: The notations for a corrected layout where the library's own is unknown or cannot express it.
 _NOTATIONS = ("python", "ptx-formula")
 
@@ -526,5 +528,5 @@ def _reported(report: Report, form: str = "markdown") -> str:
 
 # Comparing knows nothing of reports: the methods that write them are added here.
 Check.report, Report.report = _checked, _reported
-Check._repr_html_ = lambda check: blocks.as_element(check_blocks(check))
+Check._repr_html_ = lambda check: blocks.as_element(check_blocks(check), _BRIEF, 'report("html") is all of it.')
 Report._repr_html_ = lambda report: blocks.as_element(defect_blocks(report))

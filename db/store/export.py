@@ -6,7 +6,7 @@ schema metadata, so that damage is noticed when they are read.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -242,19 +242,18 @@ def write_dataset(reader: Reader, fragments: Sequence[Fragment], folder: Path, v
                 write_parquet(table, stream)
 
 
-def table_format(output: str | PathLike[str] | IO[bytes] | None, form: str | None) -> str:
+def table_format(output: str | PathLike[str] | IO[bytes] | None, form: str | None, notations: Collection[str]) -> str:
     """The format in which rows are written, by default that of a file's ending.
 
     Raises:
-        LanemapError: there is no such format, or nothing to write to.
+        LanemapError: there is no such format, also none of these ``notations``, or nothing to write to.
     """
     path = Path(output) if isinstance(output, str | PathLike) else None
-    if form == "dataset" and path:
-        return form
-    if output is None or form == "dataset":
-        raise LanemapError("a dataset is a folder: name it" if form == "dataset" else "name a file to write", "output")
     form = form or (_ENDINGS.get(path.suffix.lower(), "") if path else "")
-    if form not in WRITERS:
-        problem = f"no format {form!r}" if form else f"cannot tell the format of {str(path or 'a stream')!r}"
-        raise LanemapError(f"{problem}: choose from {', '.join(WRITERS)}", "format")
+    if form not in (*WRITERS, "dataset"):
+        unknown = f"cannot tell the format of {str(path)!r}" if path else "name a format"
+        known = ", ".join((*WRITERS, "dataset", *notations))
+        raise LanemapError(f"{f'no format {form!r}' if form else unknown}: choose from {known}", "format")
+    if output is None or (form == "dataset" and not path):
+        raise LanemapError("a dataset is a folder: name it" if form == "dataset" else "name a file to write", "output")
     return form

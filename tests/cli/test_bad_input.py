@@ -171,6 +171,8 @@ def test_what_comes_from_outside_does_not_reach_the_terminal_or_a_formula(run):
         ("m16n8k16 f16 A", "lanemap show m16n8k16 f16 A draws it, and lanemap find looks up an element"),
         ("HMMA.16816.F32.BF16 --lane 3", "lanemap show HMMA.16816.F32.BF16 draws it"),
         ("frobnicate", "no command frobnicate (see "),
+        ("sources", "no command sources: did you mean lanemap list sources? (see "),
+        ("errata --shape m16n8k16", "no command errata: did you mean lanemap list errata? (see "),
         ("find m16n8k16 f16 A", "say where to look: --row and --col"),
         ("find m16n8k16 f16", "say which role of m16n8k16 f16: A, B, C, D"),
         ("diff -", "stdin is no side of a comparison: write the table to a file"),
