@@ -258,7 +258,7 @@ def _wait(machine: Machine, instruction: Statement, function: Function) -> Step:
             done[who] = over
             machine.polled[who[over]] = -1
             if over.any():
-                machine.order.learn(np.unique(who[over] // WARP), barrier.done, relaxed)
+                machine.order.learn(who[over], barrier.done, relaxed)
                 machine.order.meet_lanes(group.mask & done, all_lanes=True)
             if tries:  # who finds the phase incomplete and asks again goes on when it is complete
                 again = who[~over & (machine.polled[who] == barrier.index)]

@@ -44,7 +44,7 @@ def _fences(machine: Machine, instruction: Statement, _: Function) -> Step:
     if "proxy" in words:
         return lambda _: None
     scope, acquires, releases = scope_of(words), "release" not in words, "acquire" not in words
-    return lambda group: order.fence(group.warps, scope, acquires=acquires, releases=releases)
+    return lambda group: order.fence(group.threads, scope, acquires=acquires, releases=releases)
 
 
 def space_of(instruction: Statement, words: str) -> str:

@@ -12,7 +12,7 @@ for each other. What goes through the async proxy sees of other writes only thos
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -284,19 +284,21 @@ class Order:
             notice[:, self._agent(warps, COPIES)] = self.now
         return notice
 
-    def learn(self, warps: Array, notice: Array, relaxed: int = WEAK) -> None:
-        """Warps come to know what others did before they gave notice of it, all the same or each its own.
+    def learn(self, threads: Array, notice: Array, relaxed: int = WEAK) -> None:
+        """Threads come to know what others did before they gave notice of it, and their warps what other warps did.
 
         Where it was read ``relaxed`` in a scope, they do so behind their next fence of that scope.
         """
+        warps, which = np.unique(threads // WARP, return_inverse=True)
         agents = notice.shape[-1]
         notice = np.broadcast_to(notice.reshape(2, -1, agents), (2, len(warps), agents))
         knows = self.notices[_TOLD, relaxed - BLOCK] if relaxed else self.known
         knows[:, warps, :agents] = np.maximum(knows[:, warps, :agents], notice)
         if not relaxed:
-            copies = notice[_KNOWN, np.arange(len(warps)), self._agent(warps, COPIES)]
-            own = self.seen.reshape(-1, WARP, 2, WARP)
-            own[warps, :, COPIES] = np.maximum(own[warps, :, COPIES], copies[:, None, None])
+            own, copies = (notice[_KNOWN, np.arange(len(warps)), self._agent(warps, by)] for by in (OWN, COPIES))
+            self.seen[threads, OWN] = np.maximum(self.seen[threads, OWN], own[which, None])
+            seen = self.seen.reshape(-1, WARP, 2, WARP)
+            seen[warps, :, COPIES] = np.maximum(seen[warps, :, COPIES], copies[:, None, None])
 
     def meet(self, mask: Array) -> None:
         """Threads of one block wait for each other: all know what each knows."""
@@ -329,10 +331,11 @@ class Order:
         self.notice(warps)
         self.known[_CARRIED, warps] = self.known[_KNOWN, warps]
 
-    def fence(self, warps: Array, scope: int, *, acquires: bool = True, releases: bool = True) -> None:
-        """Warps know from now on what they were told in a scope, and tell there what they know."""
+    def fence(self, threads: Array, scope: int, *, acquires: bool = True, releases: bool = True) -> None:
+        """Threads know from now on what they were told in a scope, and tell there what their warps know."""
+        warps = np.unique(threads // WARP)
         if acquires:
-            self.learn(warps, self.notices[_TOLD, :scope][..., warps, :].max(axis=0))
+            self.learn(threads, self.notices[_TOLD, :scope][..., warps, :].max(axis=0))
         if releases:
             self.notice(warps)
             self.notices[_TELLS][:scope, :, warps] = self.known[:, warps]
@@ -343,26 +346,40 @@ class Order:
         They are told what was told there, and tell others. Who releases tells all that it knows, also by what it writes
         there later. Who reads what an atomic writes is also told what was told before; a store puts an end to that.
         """
-        acquires, releases = (bool({word, "acq_rel"} & {*words}) for word in ("acquire", "release"))
-        reads, writes, stores = not {"st", "red"} & {*words}, "ld" not in words, "st" in words
-        if reads:
-            self.meet_lanes(np.isin(np.arange(self.launched.size), threads), all_lanes=True)
-        told, abroad = self.history.told, memory == "global" and len(self.history.clusters) > 1
-        for place, warp in dict.fromkeys(zip(index.tolist(), (threads // WARP).tolist(), strict=True)):
+        abroad = memory == "global" and len(self.history.clusters) > 1
+        groups = defaultdict[tuple[int, int], list[int]](list)
+        for place, thread in zip(index.tolist(), threads.tolist(), strict=True):
+            groups[place, thread // WARP].append(thread)
+        for (place, warp), those in groups.items():
             block = int(self.block[warp])
             of = (block, int(self.history.clusters[block]), 0)[: scope if abroad else BLOCK]
-            for within, those in enumerate(of, BLOCK):
-                key = memory, place, within, those
-                if reads and key in told:
-                    self.learn(np.array([warp]), self._told(warp, told[key]), WEAK if acquires else within)
-                if stores:
-                    told.pop(key, None)
-                if releases:
-                    self.released[*key, warp] = self._notice(warp, within, releases=True)
-                if writes and (released := self.released.get((*key, warp))) is not None:
-                    told[key] = latest(told.get(key), released)
-                if writes and self.notices[_TELLS, within - BLOCK, :, warp].any():
-                    told[key] = latest(told.get(key), self._notice(warp, within))
+            for within, each in enumerate(of, BLOCK):
+                key = memory, place, within, each
+                if len(those) == 1:
+                    self._hear(key, those, words)
+                self._tell(key, warp, words)
+                if len(those) > 1:  # they take turns, and are told by each other
+                    self._hear(key, those, words)
+
+    def _hear(self, key: tuple[str, int, int, int], threads: Sequence[int], words: Collection[str]) -> None:
+        """Threads of a warp are told what was told at a place."""
+        if key in self.history.told and not {"st", "red"} & {*words}:
+            told = self._told(threads[0] // WARP, self.history.told[key])
+            self.learn(np.array(threads), told, WEAK if {"acquire", "acq_rel"} & {*words} else key[2])
+
+    def _tell(self, key: tuple[str, int, int, int], warp: int, words: Collection[str]) -> None:
+        """A warp tells at a place what is behind its fences, or what it knows where it releases or has released."""
+        told, within = self.history.told, key[2]
+        if "st" in words:
+            told.pop(key, None)
+        if {"release", "acq_rel"} & {*words}:
+            self.released[*key, warp] = self._notice(warp, within, releases=True)
+        if "ld" in words:
+            return
+        if (released := self.released.get((*key, warp))) is not None:
+            told[key] = latest(told.get(key), released)
+        if self.notices[_TELLS, within - BLOCK, :, warp].any():
+            told[key] = latest(told.get(key), self._notice(warp, within))
 
     def _told(self, warp: int, notice: Array) -> Array:
         """What a notice tells a warp, also of warps of its own block."""

@@ -410,7 +410,7 @@ class Machine(Threads):
         here = np.zeros(self.threads, bool)
         here[waits] = True
         if (arrived := self.arrived.pop((owner, number), None)) is not None:
-            self.order.learn(np.unique(waits // WARP), arrived[1])
+            self.order.learn(waits, arrived[1])
         self.order.meet(here)
         if then := self.reductions.pop((owner, number), None):
             then(here)

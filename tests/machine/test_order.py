@@ -155,9 +155,10 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
         elif kind in ("fence", "tells", "releases", "hears", "acquires"):
             of_warp = [each for each in THREADS if each // 32 == warp]
             if kind == "fence":  # for all of a warp, as what is behind it
-                order.fence(np.array([warp]), GRID)
+                order.fence(who, GRID)
+                lanes[thread] |= pending[thread]
                 for each in of_warp:
-                    lanes[each] |= pending[each]
+                    lanes[each] |= {event for event in pending[each] if done[event][0] // 32 != warp}
                 for each in of_warp:
                     fenced[each] = set().union(*(lanes[other] for other in of_warp))
             elif kind in ("tells", "releases"):
@@ -168,10 +169,13 @@ def test_threads_race_as_sets_of_what_happened_before_say(steps):
                 told[byte] |= fenced[thread] | released.get((warp, byte), set())
             else:
                 order.synchronize("global", np.array([8 + 4 * byte]), who, GRID, ["ld", kind.removesuffix("s")])
-                lanes[thread] |= set().union(*(lanes[other] for other in of_warp))
+                lanes[thread] |= told[byte] if kind == "acquires" else set()
                 from_others = {event for event in told[byte] if done[event][0] // 32 != warp}
                 for each in of_warp:
-                    (lanes if kind == "acquires" else pending)[each] |= from_others
+                    if kind == "acquires":
+                        lanes[each] |= from_others
+                    else:
+                        pending[each] |= told[byte]
         else:
             writes, strong = kind not in READS, STRONG[kind]
             races = [

@@ -248,6 +248,63 @@ def test_who_waits_for_all_that_use_a_mbarrier_ends_it():
     assert not races(text, block=64)
 
 
+#: What the first lane does behind a store of the second, and whether it may read that then.
+BY_LANES = {
+    "atom.shared.add.u32 %d, [flag], 1;": False,
+    "atom.relaxed.cta.shared.add.u32 %d, [flag], 1; membar.cta;": False,
+    "ld.acquire.cta.shared.u32 %d, [flag];": False,
+    "membar.cta; ld.volatile.shared.u32 %d, [flag];": False,
+    "atom.shared.add.u32 %d, [flag], 1; bar.warp.sync -1;": True,
+}
+TELLS = {
+    "st.release.cta.shared.u32 [flag], 1;": True,
+    "membar.cta; atom.shared.exch.b32 %d, [flag], 1;": True,
+    "atom.shared.exch.b32 %d, [flag], 1;": False,
+    "bar.warp.sync 2; st.volatile.shared.u32 [flag], 1;": False,
+}
+
+
+@pytest.mark.parametrize("what", BY_LANES)
+def test_what_a_lane_does_alone_orders_no_other_of_its_warp(what):
+    guarded = "; ".join(f"@%p {each}" if "sync" not in each else each for each in what.split("; "))
+    text = f"setp.ne.u32 %p, %t, 1; mov.u32 %v, 0;\n@!%p st.shared.u32 [tile], 5; setp.eq.u32 %p, %t, 0;\n{guarded}"
+    found = run(FLAGGED + text + "@%p ld.shared.u32 %v, [tile];" + TAIL, ["out=u32[32]=0"])
+    assert found.ok == BY_LANES[what], found
+    assert all("ld reads what st of line 8 in lane 1 writes" in each.words for each in found.findings), found
+
+
+@pytest.mark.parametrize("tells", TELLS)
+@pytest.mark.parametrize(
+    "hears", ["ld.acquire.cta.shared.u32 %d, [flag];", "ld.volatile.shared.u32 %d, [flag]; membar.cta;"]
+)
+def test_a_lane_knows_what_another_of_its_warp_has_released(tells, hears):
+    one, other = ("; ".join(f"@%p {each}" for each in text.split("; ")) for text in (tells, hears))
+    text = f"setp.eq.u32 %p, %t, 1; mov.u32 %v, 0; @%p st.shared.u32 [tile], 5; {one} setp.eq.u32 %p, %t, 0; {other}"
+    found = run(FLAGGED + text + "@%p ld.shared.u32 %v, [tile];" + TAIL, ["out=u32[32]=0"])
+    assert found.ok == TELLS[tells], found
+
+
+def test_lanes_that_count_by_acquiring_and_releasing_know_of_each_other():
+    """The last lane that counts reads what all others have written, of its own warp and of another."""
+    text = """st.shared.u32 [%s], %t; atom.acq_rel.cta.shared.add.u32 %d, [flag], 1; setp.eq.u32 %p, %d, 63;
+    mov.u32 %v, 0; @%p ld.shared.u32 %v, [tile]; @%p ld.shared.u32 %d, [tile+128]; @%p add.u32 %v, %v, %d;"""
+    found = run(FLAGGED + text + TAIL, ["out=u32[64]=0"], block=64)
+    assert found.ok, found
+    assert found.outputs["out"].sum() == 32
+    assert not run(FLAGGED + text.replace("acq_rel", "relaxed") + TAIL, ["out=u32[64]=0"], block=64).ok
+
+
+@pytest.mark.parametrize("fence", ["membar.cta;", ""])
+def test_lanes_take_a_lock_in_turn(fence):
+    """Each adds to a plain word while it has the lock."""
+    text = f""".shared .b32 word; setp.eq.u32 %p, %t, 0; @%p st.shared.u32 [word], 0; bar.sync 0;
+    A: atom.shared.cas.b32 %d, [flag], 0, 1; setp.ne.u32 %p, %d, 0; @%p bra A; {fence} ld.shared.u32 %v, [word];
+    add.u32 %v, %v, 1; st.shared.u32 [word], %v; {fence} atom.shared.exch.b32 %d, [flag], 0;"""
+    found = run(FLAGGED + text + TAIL, ["out=u32[64]=0"], block=64)
+    assert found.ok == bool(fence), found
+    assert sorted(found.outputs["out"]) == [*range(1, 65)]
+
+
 COUNT = """st.shared.u32 [%s], %t; bar.warp.sync -1; membar.cta;
 and.b32 %o, %t, 31; setp.eq.u32 %p, %o, 0; mov.u32 %d, 0; @%p atom.shared.inc.u32 %d, [flag], 3;
 shfl.sync.idx.b32 %d, %d, 0, 31, -1; mov.u32 %v, 0;
@@ -728,7 +785,7 @@ def test_notice_of_a_block_is_what_is_behind_its_fence(acquires):
     blocks.synchronize("global", flag, first, GRID, ["red"])
     blocks.synchronize("global", flag, second, GRID, ["ld", "acquire"])
     assert reads() is not None
-    blocks.fence(np.array([0]), GRID)
+    blocks.fence(first, GRID)
     blocks.synchronize("global", flag, first, GRID, ["red"])
     assert reads() is not None
     blocks.synchronize("global", np.array([0]), second, GRID, ["ld", "acquire"])  # another place
@@ -736,9 +793,9 @@ def test_notice_of_a_block_is_what_is_behind_its_fence(acquires):
     blocks.synchronize("global", flag, second, GRID, ["ld", "acquire"][: 1 + acquires])
     if not acquires:
         assert reads().told
-        blocks.fence(np.array([1]), BLOCK)
+        blocks.fence(second, BLOCK)
         assert reads().told
-        blocks.fence(np.array([1]), GRID)
+        blocks.fence(second, GRID)
     assert reads() is None
     writes()
     assert reads() is not None
