@@ -1,13 +1,25 @@
 """The definition of the verdicts, by sets alone: it judges ``lanemap.db.compare``, of which it uses nothing.
 
-An axis is renumbered alike where a permutation takes every set of numbers on the left to the set in its place on the
-right. There is one if as many numbers of the left as of the right are in exactly the same sets.
+Both sides name, for each place, a row, columns and a computation. Of an operand that both have the verdict is the first
+of these that is true:
 
-A window of columns stands for those that metadata may select. Where it is wider on one side, that side must leave open
-what the other names, and some metadata must select a column in each window, of A alone and together with E.
+- unjudged: a window of columns is a whole row, which claims nothing;
+- identical: each place has the same on both sides;
+- refined: only columns differ, those of one side are within the windows of the other, and metadata can select them;
+- relabelled: there is a form of the instruction that has the operand, and all operands of the form that count one of
+  its axes were compared, come from one source, and are renumbered alike, so that no product changes; metadata can
+  select the columns; and no form all of whose operands are right by themselves contradicts it;
+- different.
+
+**Renumbered alike** is an axis where a permutation takes every set of numbers that stands in a place on the left to the
+set in that place on the right. There is one if, of numbers on the left and on the right, as many are in the same sets.
+
+**Metadata can select** the columns of a sparse A, or of its E, where in each chunk of each row some valid choice of
+columns has one within each window, of both sides, and of A and E together. A side with windows is numbered as metadata
+numbers columns; the other may be renumbered.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from itertools import combinations, permutations, product
 from math import factorial, prod
 
@@ -48,7 +60,11 @@ def judged(left, right):
 
 
 class _Pair:
-    """A fragment on both sides, and for each axis the sets of numbers that stand in each other's place."""
+    """A fragment on both sides.
+
+    ``sets`` has for each axis and computation the spans of numbers that stand in each other's place, that of the left
+    with that of the right, each as its first and its last. ``loose`` are windows of columns that are wider on one side.
+    """
 
     def __init__(self, left, right):
         self.key, self.sources = left.key, (left.source, right.source)
@@ -65,7 +81,6 @@ class _Pair:
         self.sets = {axis: defaultdict(set) for axis in self.axes}
         self.chunk = left.chunk
         self.together = STORED[self.chunk][1] if self.key.role == "E" else 1
-        #: Windows that are wider on one side.
         self.loose = set()
         alike, within = self.movable and self.windowed, [True, True]
         rows, cols, computations = (self.sets[axis] for axis in self.axes)
@@ -126,6 +141,12 @@ class _Pair:
         """
         fields, run = STORED[self.chunk]
         held = run if self.key.role == "A" else 1  # an element of A is one column of a run
+
+        def selected(start, runs):
+            """The columns of each element of a chunk, if metadata selects these runs of it."""
+            columns = [[start + at * run + step for step in range(run)] for at in runs]
+            return [{column} for each in columns for column in each] if held > 1 else [{*each} for each in columns]
+
         shared = []
         for both in self._cells:
             row, col, last, number = both[side]
@@ -143,14 +164,9 @@ class _Pair:
             for part in range(chunks):
                 start = (block * chunks + part) * self.chunk
                 wanted = windows[part * of_chunk : (part + 1) * of_chunk]
+                choices = combinations(range(self.chunk // run), fields)
                 found[number, row, start] = {
-                    runs
-                    for runs in combinations(range(self.chunk // run), fields)
-                    if all(
-                        {start + runs[at // held] * run + step for step in ([at % held] if held > 1 else range(run))}
-                        <= window
-                        for at, window in enumerate(wanted)
-                    )
+                    runs for runs in choices if all(map(set.issubset, selected(start, runs), wanted))
                 }
         return found, whole == blocks
 
@@ -291,35 +307,44 @@ def _alike(axis, group):
         That of the columns of A and E, if there are any, or an empty one; None if there is none.
     """
     size = max((pair.sizes[axis] for pair in group), default=1)
-    goes = []
+    classes = []
     for number in {number for pair in group for number in pair.sets[axis]}:
-        inside = [defaultdict(list), defaultdict(list)]
-        every = [(pair, spans) for pair in group for spans in pair.sets[axis].get(number, ())]
-        members = [defaultdict(list), defaultdict(list)]
-        for at, (pair, spans) in enumerate(every):
-            width = size // pair.sizes[axis]  # a block scale is that of so many columns
-            for side, (first, last) in zip(members, spans, strict=True):
-                for index in range(first * width, (last + 1) * width):
-                    side[index].append(at)
-        for counted, side in zip(inside, members, strict=True):
-            if not {*side} <= {*range(size)}:
-                return None
-            for index in range(size):
-                counted[tuple(side[index])].append(index)
-        if Counter({sets: len(some) for sets, some in inside[0].items()}) != Counter(
-            {sets: len(some) for sets, some in inside[1].items()}
+        # A block scale is that of so many columns.
+        sets = [(spans, size // pair.sizes[axis]) for pair in group for spans in pair.sets[axis].get(number, ())]
+        left, right = (_by_sets(size, [(spans[side], width) for spans, width in sets]) for side in (0, 1))
+        if (
+            left is None
+            or right is None
+            or {name: len(some) for name, some in left.items()} != {name: len(some) for name, some in right.items()}
         ):
             return None
-        goes.append([(some, inside[1][sets]) for sets, some in inside[0].items()])
+        classes.append([(some, right[name]) for name, some in left.items()])
     columns = [pair for pair in group if pair.windowed and axis == pair.axes[1]]
     if not columns:
         return ()
-    if prod(factorial(len(some)) for some, _ in goes[0]) > 1000:
+    if prod(factorial(len(some)) for some, _ in classes[0]) > 1000:
         raise UndecidedError
-    for orders in product(*(permutations(there) for _, there in goes[0])):
-        order = dict(
-            zip((at for some, _ in goes[0] for at in some), (to for some in orders for to in some), strict=True)
-        )
-        if _leaves_choice(columns, order := tuple(map(order.get, range(size)))):
+    # Within a class any number may go to any: some way must leave metadata a choice.
+    starts = [start for some, _ in classes[0] for start in some]
+    for ways in product(*(permutations(there) for _, there in classes[0])):
+        goes = dict(zip(starts, (to for way in ways for to in way), strict=True))
+        if _leaves_choice(columns, order := tuple(map(goes.get, range(size)))):
             return order
     return None
+
+
+def _by_sets(size, sets):
+    """The numbers of an axis by which sets they are in, as the places of these; None if a set has other numbers.
+
+    A set is a span, from its first to its last, of blocks so many numbers wide.
+    """
+    of_number = {number: [] for number in range(size)}
+    for at, ((first, last), width) in enumerate(sets):
+        for number in range(first * width, (last + 1) * width):
+            if number not in of_number:
+                return None
+            of_number[number].append(at)
+    found = defaultdict(list)
+    for number, places in of_number.items():
+        found[tuple(places)].append(number)
+    return found
