@@ -449,7 +449,11 @@ class Database:
 
     @contextmanager
     def _explained(self, query: Query) -> Iterator[None]:
-        """Where there is nothing to compare, say also what is wrong in names that nothing has."""
+        """Where nothing is compared, say also which word of the query no fragment has, as one that is misspelt.
+
+        Raises:
+            AbsentError: that of the block, with these words behind it.
+        """
         try:
             yield
         except AbsentError as error:

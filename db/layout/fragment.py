@@ -120,7 +120,14 @@ def pack(elements: Iterable[tuple[int, ...]]) -> bytes:
 
 
 def packed(elements: bytes | Array, digest: str | None = None) -> Packed:
-    """Packed elements that are made here. All fragments that have them share their digest."""
+    """Elements that are made here, and not read from a database.
+
+    Fragments share them: an array is read-only from now on.
+
+    Args:
+        elements: packed, or an array of ``element_type``, by lane, reg and slot.
+        digest: their sha256, where it is known already.
+    """
     from hashlib import sha256
 
     data = elements if isinstance(elements, bytes) else elements.data

@@ -109,23 +109,32 @@ def rows_sum(elements: NDArray[Any]) -> int:
 def problems(run: Run, *, file: bool, rows: bool = True) -> Iterator[str]:
     """The damaged parts of a database, in words.
 
-    Packed elements are left out: they are compared with their digest when they are read. ``rows`` includes the tables
-    that only SQL queries read: ``element``, ``instruction``, ``form`` and ``operand``.
+    Packed elements are left out: they are compared with their digest when they are read.
+
+    Args:
+        run: runs a statement.
+        file: whether it is an SQLite file.
+        rows: whether to include the tables that only SQL queries read.
     """
+    # What a fragment says, and its seal.
     for *values, stored in run(_FRAGMENTS):
         if stored != seal(values):
             record = dict(zip(SEALED, values, strict=True))
             yield f"the record of {record['role']} of {record['instruction']} {record['shape']} {record['type']}"
+    # What tables and shapes hold, and their seals, which notice also a record that is missing.
     stored_seals: dict[str, str] = dict(run("SELECT key, value FROM meta"))
     for name, current in seals(run, file=file, rows=rows).items():
         if stored_seals.get(name) != current:
             yield "the shape of a fragment" if name == SHAPES else name.replace("seal of", "the table")
+    # The file itself, of which an index may no longer fit its table.
     if file:
-        for part in [""] if rows else map("({})".format, ("source", "fragment", "finding", "citation", "mapping")):
+        look_ups = [f"({table})" for table in ("source", "fragment", "finding", "citation", "mapping")]
+        for part in [""] if rows else look_ups:
             if (words := str(run(f"PRAGMA integrity_check{part}")[0][0])) != "ok":
                 yield " ".join(words.split())
         if rows and run(_MISTYPED):
             yield "the type of a row"
+    # The rows of each mapping, and their sum.
     if rows:
         sums = {mapping: int(total) for mapping, total in run(_SUMS)}
         for number, expected in run(_MAPPINGS):
