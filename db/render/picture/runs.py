@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache
 from itertools import starmap
 from operator import sub
 from typing import NamedTuple, TypeVar
@@ -182,16 +182,11 @@ def repeat(
     stays, or moves by a multiple of ``lanes``, to its place in another warp.
     """
     count = len(tables[0])
-
-    @cache
-    def fields(table: int, line: int) -> list[tuple[int, ...]]:
-        return [*zip(*tables[table][line], strict=True)]
-
     for step in range(least, count // 2 + 1):
         if count % step == 0:
             shifts = []
-            for number, table in enumerate(tables):
-                if (shift := _shift(table, partial(fields, number), step, places, lanes)) is None:
+            for table in tables:
+                if (shift := _shift(table, step, places, lanes)) is None:
                     break
                 shifts.append(shift)
             else:
@@ -199,18 +194,17 @@ def repeat(
     return None
 
 
-def _shift(
-    lines: Sequence[Line], fields: Callable[[int], list[tuple[int, ...]]], step: int, places: Places, lanes: int
-) -> Shift | None:
-    """The one shift from every element to that in its place so many lines further on; ``fields`` are those of lines."""
+def _shift(lines: Sequence[Line], step: int, places: Places, lanes: int) -> Shift | None:
+    """The one shift from every element to that in its place so many lines further on."""
     pairs = [pair for pair in zip(lines, lines[step:], strict=False) if any(pair)]
     if not pairs or not all(map(all, pairs)):
         return None
     shift, *others = {tuple(map(sub, after[0], before[0])) for before, after in pairs}
     if others or shift[0] % lanes or places(pairs[0][0][0]) != places(pairs[0][1][0]):
         return None
-    for at in range(len(lines) - step):
-        for by, old, new in zip(shift, fields(at), fields(at + step), strict=False):
+    fields = [[*zip(*line, strict=True)] for line in lines]
+    for its, further in zip(fields, fields[step:], strict=False):
+        for by, old, new in zip(shift, its, further, strict=False):
             if new != (tuple(map(by.__add__, old)) if by else old):
                 return None
     lane, reg, slot, row, col, last, _ = shift
