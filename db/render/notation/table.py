@@ -111,8 +111,9 @@ class Table:
             return {}
         mn, k = np.unravel_index(place[slots], extents)
         k = np.where(padding, k + extents[1], k)
-        row, col = (k, mn) if self.fragment.role == "B" else (mn, k)
-        whole = {"row": row[None], "col": col[None], "col_last": col[None], "computation": np.zeros_like(row[None])}
+        window = self.fragment.sparsity.window(k) if self.fragment.windowed else (k, k)
+        row, col, last = (k, mn, mn) if self.fragment.role == "B" else (mn, *window)
+        whole = {"row": row[None], "col": col[None], "col_last": last[None], "computation": np.zeros_like(row[None])}
         held = np.ix_(self.lanes, self.elements)
         return whole if all(np.array_equal(whole[name][held], self.coordinates[name]) for name in CELL) else {}
 
