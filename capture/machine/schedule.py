@@ -134,8 +134,7 @@ class Machine(Threads):
                     if repeats and not self._leaps():
                         if self.repeated is not None:
                             return True
-                        self.repeated = {}
-                        self.accessed.clear()
+                        self._record()
                     self.polled[self.state == POLLS] = -1  # they may give up
                     self.state[self.state == POLLS] = RUNS
                     continue
@@ -164,7 +163,7 @@ class Machine(Threads):
             self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
             if not found and not settled:
                 self.leap, self.stands = _TICKS, self._time() if still else None
-            if not found:
+            if not found and (held or not settled):
                 self.repeated = None
             # Registers have what clocks said before.
             self.past = changes, self.rounds.copy(), self._now() if found or settled or not self.timed else []
@@ -181,14 +180,25 @@ class Machine(Threads):
         return self._time() if self.stands is None else self.stands
 
     def _leaps(self) -> bool:
-        """Let time go on where all repeats itself but for what hangs on a clock, each time by more."""
-        if not self.timed or self.leap > _LONGEST:
+        """Let time go on where all repeats itself but for what hangs on a clock, each time by more.
+
+        What is executed after the last leap is recorded: who counts time between two looks then looks again.
+        """
+        if not self.timed or self.repeated is not None:
             return False
         self.log.leapt += self.leap
-        self.leap = 8 * self.leap + 1
+        if (longer := 8 * self.leap + 1) > _LONGEST:
+            self._record()
+        else:
+            self.leap = longer
         self.stands, self.timed = self._time(), False
         self.past = *self.past[:2], []  # registers have what clocks said before
         return True
+
+    def _record(self) -> None:
+        """From now on, remember what threads execute again and again."""
+        self.repeated = {}
+        self.accessed.clear()
 
     def _now(self) -> list[Any]:
         """Where threads are, and what they and what they wait for hold."""

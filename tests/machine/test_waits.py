@@ -80,6 +80,13 @@ NEVER_END = {
         @%p mov.u32 %n, 1000000; nanosleep.u32 %n; {POLLS.format("B", "+4")[3:].replace("B;", "A;")}""",
         "ld reads 0 at flag+4 again and again",
     ),
+    "a lock that is tried after a time by a clock": (
+        """mov.u32 %v, 1; @%q st.volatile.global.u32 [%flag+4], %v;
+        A: atom.global.cas.b32 %v, [%flag+4], 0, 1; mov.u64 %begin, %clock64;
+        B: mov.u64 %clock, %clock64; sub.u64 %clock, %clock, %begin; setp.lt.s64 %p, %clock, 64; @%p bra B;
+        setp.ne.u32 %p, %v, 0; @%p bra A;""",
+        "atom reads 1 at flag+4 again and again",
+    ),
     "a phase that is tried by a clock": (
         """@!%q mbarrier.arrive.shared.b64 _, [full]; mov.u64 %begin, %clock64;
         A: mov.u64 %clock, %clock64; sub.u64 %clock, %clock, %begin;
@@ -192,6 +199,7 @@ def test_threads_arrive_once_at_the_barrier_of_their_cluster_and_then_wait(text)
     assert found.checked, found
     assert bool(found.findings) == bool(OF_CLUSTER[text]), found
     assert not found.findings or any(OF_CLUSTER[text] in each.words for each in found.findings), found
+    assert "mbarrier" not in str(found)
 
 
 def test_who_waits_for_what_changes_is_not_said_to_wait_for_ever():
