@@ -37,7 +37,7 @@ FAULTS = {
     "trap": "trap",
     "descriptor": "no descriptor",
     "tensor map": "no tensor map",
-    "barrier": "mbarrier",
+    "barrier": "barrier",
     "metadata": "metadata",
     "scale": "block scale",
     "tensor memory": "Tensor Memory",

@@ -102,7 +102,7 @@ def test_a_warp_that_copies_for_others_is_right(nvcc, database):
         ("@done bra.uni over", "bra.uni over", "race: wgmma reads what cp of tma.cu:22 writes"),
         ("mbarrier.init", "mbarrier.inval", "mbarrier that nobody has initialised"),
         ("wgmma.wait_group.sync.aligned 0;", "", "race: cp writes what wgmma of tma.cu:63 still uses"),
-        ("], 128;", "], 64;", "mbarrier: more threads arrive than the 64 of the mbarrier"),
+        ("], 128;", "], 64;", "barrier: more threads arrive than the 64 of the mbarrier"),
     ],
 )
 def test_a_mistake_with_copies_in_bulk_is_named(nvcc, database, old, new, words):

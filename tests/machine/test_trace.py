@@ -134,6 +134,11 @@ def test_what_is_never_written_is_counted():
     assert finding.details == ("the first is C[8][0]",)
 
 
+def test_a_number_in_place_of_a_pointer_is_named():
+    found = product("ld.param.u64 %from, [A];", "mov.u64 %from, 5;")
+    assert "out of bounds: global memory at 0x5 is out of bounds" in found.findings[0].words
+
+
 def test_addresses_out_of_bounds_are_named():
     found = product("[%from+272]", "[%from+2720]")
     assert "out of bounds: global memory" in found.findings[0].words
