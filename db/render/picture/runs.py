@@ -199,7 +199,7 @@ def _shift(lines: Sequence[Line], step: int, places: Places, lanes: int) -> Shif
     pairs = [pair for pair in zip(lines, lines[step:], strict=False) if any(pair)]
     if not pairs or not all(map(all, pairs)):
         return None
-    shift, *others = {tuple(map(sub, after[0], before[0])) for before, after in pairs}
+    shift, *others = {tuple(map(sub, after[at], before[at])) for before, after in pairs for at in (0, -1)}
     if others or shift[0] % lanes or places(pairs[0][0][0]) != places(pairs[0][1][0]):
         return None
     fields = [[*zip(*line, strict=True)] for line in lines]
