@@ -23,10 +23,13 @@ def _next_word(context: typer.Context, incomplete: str) -> list[str]:
     return [*sources, *next_words(named, context, incomplete)]
 
 
-def _operand(words: Iterable[str], instructions: Iterable[str] = ()) -> list[str]:
-    """The words of an operand behind those of sources: from the first on that may begin one, or is an instruction."""
-    names = {name.lower() for name in instructions}
-    return [*dropwhile(lambda word: not (Query.begins(word) or word.lower() in names), words)]
+def _operand(words: Iterable[str], sources: Iterable[str] = (), instructions: Iterable[str] = ()) -> list[str]:
+    """The words of an operand behind those of sources: from the first on that may begin one, or is an instruction.
+
+    The name of a source is one, also where it may begin an operand, as in ``amd`` and ``triton:shared memory``.
+    """
+    sides, names = ({name.lower() for name in known} for known in (sources, instructions))
+    return [*dropwhile(lambda word: word.lower() in sides or not (Query.begins(word) or word.lower() in names), words)]
 
 
 @app.command(epilog="Example: lanemap check")
@@ -76,7 +79,8 @@ def diff(
     with open_database(db) as database, opened(output, [left, *(words or ())]) as file:
         operand = words or []
         right = None
-        if operand and (Path(operand[0]).exists() or operand != _operand(operand, database.names("instruction"))):
+        known = database.names("source"), database.names("instruction")
+        if operand and (Path(operand[0]).exists() or operand != _operand(operand, *known)):
             right, *operand = operand
         comparison = database.diff(left, right, Query.compared(operand) if operand else None, **tiles)
         write_report(comparison, format, file, everything=everything)
@@ -99,7 +103,7 @@ def report(
     effect on a product and the true layout. Exit code 1 means that there are defects.
     """
     with open_database(db) as database, opened(output) as file:
-        operand = _operand(words[1:], database.names("instruction"))
+        operand = _operand(words[1:], database.names("source"), database.names("instruction"))
         sources = words[: len(words) - len(operand)]
         defects = database.report(*sources, operand=Query.compared(operand) if operand else None)
         write(defects.report(format.lower()), file)

@@ -371,6 +371,19 @@ def test_what_follows_a_source_is_another_one_or_an_operand(run, refused, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["amd", "A", "dpas", "theirs:shared memory", "theirs:mma f16"])
+def test_the_name_of_a_source_is_no_operand(run, wrong, fragments, name):
+    """As in Python and HTTP, whatever else it may be the name of."""
+    copy = next(one for one in fragments if (one.instruction, one.shape, one.type) == ("mma", "m16n8k16", "bf16"))
+    other = replace(copy, instruction="dpas")
+    load(locate(str(wrong)), [Source(name, "import", name, [copy, other])])
+    compared = run("diff", "theirs", name.upper(), "m16n8k16", db=wrong)
+    assert (compared.code, compared.out.partition(":")[0]) == (1, "theirs against " + name.partition(":")[0])
+    assert f"theirs against {name}: A of mma m16n8k16 bf16" in compared.out
+    assert run("report", "theirs", name, "mma", db=wrong).out.count(f"theirs, {name}\n") == 1
+
+
+@pytest.mark.slow
 def test_a_role_alone_is_that_of_every_instruction(run, database):
     """In registers, as in a look-up."""
     for role in "ABCD":
