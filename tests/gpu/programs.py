@@ -5,7 +5,7 @@ of many. What an H200 stores is recorded beside this file, of each case a digest
 with it anywhere. To record it again, on two machines, of which the one with the GPU needs no more than the folder gpu
 with this file and those that it imports, the folder of kernels, PyCUDA and numpy:
 
-    pytest -n 0 -m "" tests/gpu/test_programs.py -k assemble --basetemp FOLDER
+    LANEMAP_LONG=1 pytest -n 0 -m "" tests/gpu/test_programs.py -k assemble --basetemp FOLDER
     python -m gpu.programs FOLDER/test_they_assemble0 h200-programs.npz
 """
 
