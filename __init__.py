@@ -584,7 +584,7 @@ class Database:
             with self.reader.snapshot():
                 return recipes(self.reader, moved[0], replace(moved[1], **tiles), majors, number, width, mode)
         if name := next((name for name, given in moving.items() if given), None):
-            words = f"{name} is for what ldmatrix loads or stmatrix stores: write ldmatrix before the operand"
+            words = f"{name} is for what is loaded or stored: write ldmatrix before the operand, or stmatrix behind it"
             raise LanemapError(words, name)
         if any(tiles.values()):
             if alone:

@@ -280,6 +280,7 @@ def test_where_nothing_is_to_be_listed_it_says_so(run):
     assert (result.code, result.out) == (1, "")
     assert "no D can feed this operand without moving data between lanes: name a second operand" in result.err
     assert "lies in shared memory: lanemap descriptor" in run("chain", "wgmma", "m64n64k16", "f16", "B", "128B.K").err
+    assert "or stmatrix behind it (--pitch)" in run("chain", *"m64n64k16 f32 D --pitch 256".split()).err
     result = run("chain", *"m16n8k8 tf32 A".split())
     assert (result.code, result.out[:13]) == (1, "With relabel,")
     assert "no D can feed this operand without moving data between lanes or an order of K" in result.err
