@@ -15,7 +15,7 @@ from ...db.layout.shared import strides, swizzle
 from .accesses import BULK, GRID, Manner
 from .barriers import reached, turn
 from .launch import Maker, Step, Unknown, known
-from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, map_number
+from .memory import GLOBAL, LOCAL, MAP_SIZE, UNIT, Memory, map_number
 from .moves import combined, groups, nothing, space_of, turns
 from .ptx import Function, MemoryOperand, Operand, Statement, Vector, bits_of, items_of
 from .schedule import Machine
@@ -46,6 +46,10 @@ class _Ends(NamedTuple):
     fill: bytes = bytes(1)
 
 
+#: What moves the units of a copy, whose places in shared memory are given, for a thread, which is so for each.
+_Move = Callable[[_Ends, Array, Array], None]
+
+
 def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     """cp.async.bulk: what one thread copies, unit by unit; and cp.reduce.async.bulk, which has an ``operation``."""
     words, reduces = {*instruction.parts}, instruction.parts[1] == "reduce"
@@ -59,47 +63,40 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
     size = rest.pop(0) if not tiled else None
     barrier = machine.addresses(rest.pop(0), function) if loads else None
     offsets = rest.pop(0) if "im2col" in words else Vector(())
-    others = machine.register(rest[0], "u16", function) if "multicast::cluster" in instruction.parts else None
+    others = machine.register(rest[0], "u16", function) if "multicast::cluster" in words else None
     within = machine.addresses(inner, function)
-    from_ = "global" if "global" in instruction.parts else "shared"
-    side = _box(machine, outer, offsets, words, function) if tiled else _bytes(machine, outer, size, function, from_)
-    globe, shared, type_ = machine.spaces.globe, machine.spaces.shared, instruction.type
-    source = globe if from_ == "global" else shared
+    source = machine.spaces.globe if "global" in words else machine.spaces.shared
+    if tiled:
+        side = _box(machine, outer, offsets, words, function)
+    else:
+        side = _bytes(machine, outer, size, function, source.name)
+    move = _into_shared(machine, source, barrier) if barrier else _into_global(machine, operation, instruction.type)
 
-    def reduce(units: Array, data: Array, origin: Array, type_: str, who: Array) -> None:
-        size, width = data.shape[1], bits_of(type_) // 8
-        before, _ = globe.load(units, size)
-        at = (units[:, None] + np.arange(0, size, width)).ravel()
-        sides = (globe.load(at, width), (data.reshape(-1, width), origin.reshape(-1, width)))
-        old, new = (
-            Register(8 * width, np.ascontiguousarray(each).view(f"u{width}").ravel(), ids) for each, ids in sides
-        )
-        globe.store(at, *combined(machine, operation, type_, old, [new]))
-        machine.writes(globe, units, before, who, Manner(strong=GRID))
+    def step(group: ActiveThreads) -> None:
+        for thread in group.threads.tolist():
+            found, start = side(thread), int(within(np.array([thread]))[0])
+            if found is None:
+                continue
+            at = _within(machine, start, thread, found.lies, align=_ALIGNMENT if tiled else UNIT)
+            if at is None:
+                continue
+            if found.type == "s64" and operation not in ("", "min", "max"):
+                fault = f"{machine.opcode} reduces s64 by min and max alone: use u64"
+                machine.fault("type", np.array([thread]), fault)
+            if others is not None and int(others.bits[thread]) != 1 << int(machine.special["%cluster_ctarank"][thread]):
+                machine.log.stopped = f"{instruction.place}: a copy to other blocks of the cluster is not run"
+                continue
+            move(found, at, np.full(len(at), thread))
 
-    def copy(thread: int) -> None:
-        found, start = side(thread), int(within(np.array([thread]))[0])
-        if found is None:
-            return
-        units, inside, lies = found.units, found.inside, found.lies
-        size = lies.bits // 8
-        who = np.full(len(units), thread)
-        at = _within(machine, start, thread, lies, align=_ALIGNMENT if tiled else UNIT)
-        if at is None:
-            return
-        if not loads:
-            data, origin = machine.load(shared, at, size, who, Manner(BULK))
-            if operation:
-                if found.type == "s64" and operation not in ("min", "max"):
-                    machine.fault("type", who[:1], f"{machine.opcode} reduces s64 by min and max alone: use u64")
-                reduce(units[inside], data[inside], origin[inside], found.type or type_, who[inside])
-                return
-            machine.store(globe, units[inside], data[inside], origin[inside], who[inside])
-            return
-        if others is not None and int(others.bits[thread]) != 1 << int(machine.special["%cluster_ctarank"][thread]):
-            machine.log.stopped = f"{instruction.place}: a copy to other blocks of the cluster is not run"
-            return
-        assert barrier is not None
+    return step
+
+
+def _into_shared(machine: Machine, source: Memory, barrier: Callable[[Array], Array]) -> _Move:
+    """What copies to shared memory from there or from global memory, and completes on a mbarrier."""
+    globe, shared = machine.spaces.globe, machine.spaces.shared
+
+    def move(found: _Ends, at: Array, who: Array) -> None:
+        units, inside, size = found.units, found.inside, found.lies.bits // 8
         if source is globe:
             machine.reads(globe, units[inside], size, who[inside])
         else:  # a wait for the mbarrier is one for the reads, too
@@ -107,17 +104,37 @@ def _copy(machine: Machine, instruction: Statement, function: Function) -> Step:
         data, origin = source.load(np.where(inside, units, 0), size)
         filled = np.resize(np.frombuffer(found.fill, "u1"), size)
         data, origin = np.where(inside[:, None], data, filled), np.where(inside[:, None], origin, NONE)
-        for object_, _ in reached(machine, "shared", barrier(np.array([thread])), np.array([thread])):
+        for object_, _ in reached(machine, "shared", barrier(who[:1]), who[:1]):
             machine.store(shared, at, data, origin, who, Manner(BULK, mbarrier=object_.number))
             machine.order.complete(object_)
             object_.due -= size * len(units)
             turn(machine, object_)
 
-    def step(group: ActiveThreads) -> None:
-        for thread in group.threads.tolist():
-            copy(thread)
+    return move
 
-    return step
+
+def _into_global(machine: Machine, operation: str, type_: str) -> _Move:
+    """What copies from shared to global memory, or makes of both what an operation says, of elements of a type."""
+    globe, shared = machine.spaces.globe, machine.spaces.shared
+
+    def move(found: _Ends, at: Array, who: Array) -> None:
+        size, own = found.lies.bits // 8, found.type or type_
+        data, origin = machine.load(shared, at, size, who, Manner(BULK))
+        units, data, origin, who = (each[found.inside] for each in (found.units, data, origin, who))
+        if not operation:
+            machine.store(globe, units, data, origin, who)
+            return
+        before, _ = globe.load(units, size)
+        width = bits_of(own) // 8
+        places = (units[:, None] + np.arange(0, size, width)).ravel()
+        sides = (globe.load(places, width), (data.reshape(-1, width), origin.reshape(-1, width)))
+        old, new = (
+            Register(8 * width, np.ascontiguousarray(each).view(f"u{width}").ravel(), ids) for each, ids in sides
+        )
+        globe.store(places, *combined(machine, operation, own, old, [new]))
+        machine.writes(globe, units, before, who, Manner(strong=GRID))
+
+    return move
 
 
 def _store(machine: Machine, instruction: Statement, function: Function) -> Step:
