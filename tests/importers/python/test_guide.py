@@ -7,7 +7,8 @@ import pytest
 
 import lanemap
 
-TEXT = (Path(lanemap.__file__).parent / "cli" / "web" / "guide" / "check.md").read_text()
+GUIDE = Path(lanemap.__file__).parent / "cli" / "web" / "guide"
+TEXT = (GUIDE / "check.md").read_text()
 RIGHT = """
 def a_fragment(lane, value):
     return lane // 4 + value // 2 % 2 * 8, lane % 4 * 2 + value % 2 + value // 4 * 8
@@ -31,3 +32,12 @@ def test_every_mapping_that_ships_is_named():
     sentence = " ".join(TEXT.partition("import python --list")[2].partition(".")[0].split())
     assert [mapping.library for mapping in shipped() if mapping.library.split()[0] not in sentence] == []
     assert "`python tests/wild/run.py`" in TEXT
+
+
+def test_the_mapping_of_an_offset_is_whole(tmp_path):
+    """That of the guide on shared memory."""
+    from lanemap.ingest.python.mapping import read_mapping
+
+    (mapping,) = re.findall(r"```toml\n(.*?)```", (GUIDE / "shared-memory.md").read_text(), re.DOTALL)
+    (tmp_path / "kernels.toml").write_text(mapping)
+    assert read_mapping(tmp_path / "kernels.toml").library == "my kernels"
