@@ -233,7 +233,7 @@ class Judge(Labelling):
             known[1] = self._explain(kind, role, event, number, int(np.argmax(wrong)), more)
 
     def _explain(self, kind: str, role: str, event: Execution, number: int, warp: int, more: Any) -> Diagnostic:
-        form, place = event.form, str(event.place)
+        form, place = event.form, event.place.named
         name = f"{form.name} {self._count(number)} ({event.place}), {_warp(event, warp)}"
         if kind == "pairing":
             a, b = more

@@ -106,7 +106,8 @@ class _Reader:
         self.scopes: list[_Scope] = []
         self.opened, self.label = 0, ""
         self.tables: dict[str, tuple[list[str], _Scope]] = {}
-        self.source = ""
+        self.source: list[str] = []
+        self.callers: dict[tuple[str, ...], tuple[str, ...]] = {}
         self.pending: list[tuple[Statement, _Scope]] = []
         for line, tokens in self._statements(_SECTION.sub(lambda section: "\n" * section[0].count("\n"), text)):
             try:
@@ -154,8 +155,7 @@ class _Reader:
             tokens = _joined(tokens)
         words = [token.text for token in tokens]
         if first == ".loc":
-            file = self.files.get(words[1], "")
-            self.source = f"{file}:{words[2]}" if file and words[2] != "0" else ""
+            self._locate(words)
         elif first == "{":
             self._open()
         elif first == "}":
@@ -177,6 +177,24 @@ class _Reader:
         elif not first.startswith("."):
             self._instruction(tokens, line)
 
+    def _locate(self, words: list[str]) -> None:
+        """Note where in the source what follows comes from: a file, line and column, and where that is inlined.
+
+        The place of the call has a line of its own before, with where that is inlined. An author knows the file of the
+        outermost place, and of those in it the innermost one.
+        """
+        place = known = tuple(words[1:4])
+        if "inlined_at" in words:
+            outer = tuple(words[words.index("inlined_at") + 1 :][:3])
+            known = self.callers.get(outer, outer)
+            if place[0] == known[0] and place[1] != "0":
+                known = place
+        self.callers[place] = known
+        named = [
+            f"{self.files[file]}:{line}" for file, line, *_ in (known, place) if file in self.files and line != "0"
+        ]
+        self.source = [*dict.fromkeys(named)]
+
     def _inside(self) -> Function:
         if self.function is None:
             raise IndexError
@@ -194,7 +212,7 @@ class _Reader:
             function.targets = {name: [*map(scope.find, names)] for name, (names, scope) in self.tables.items()}
             function.body = [_resolved(instruction, scope) for instruction, scope in self.pending]
             self.module.functions[function.name] = function
-            self.function, self.pending, self.opened, self.source, self.tables = None, [], 0, "", {}
+            self.function, self.pending, self.opened, self.source, self.tables = None, [], 0, [], {}
 
     def _head(self, tokens: list[_Token]) -> None:
         words = [token.text for token in tokens]
@@ -257,7 +275,7 @@ class _Reader:
         operands = _operands(tokens[1:])
         if parts[0] in ("ld", "st", "mov") and parts[-1] == "b128":
             parts = (*parts[:-1], "v2", "b64")
-        self.pending.append((Statement(parts, operands, guard, SourceLine(line, self.source)), self.scopes[-1]))
+        self.pending.append((Statement(parts, operands, guard, SourceLine(line, *self.source)), self.scopes[-1]))
 
 
 def _variables(tokens: Sequence[_Token]) -> list[Variable]:

@@ -113,13 +113,22 @@ WORKSPACE = Variable("%envreg", ".global", "b32", 8, 8)
 
 
 class SourceLine(NamedTuple):
-    """The line of the PTX, and the one of the source that it came from, where that is known."""
+    """The line of the PTX, and the one of the source that it came from, where that is known.
+
+    ``via`` is the line of another file that was inlined there.
+    """
 
     line: int
     source: str = ""
+    via: str = ""
+
+    @property
+    def named(self) -> str:
+        """The line that its author knows: of the source, else of the PTX."""
+        return self.source or f"line {self.line}"
 
     def __str__(self) -> str:
-        return self.source or f"line {self.line}"
+        return self.named + f" via {self.via}" * bool(self.via)
 
 
 class Statement(NamedTuple):

@@ -277,11 +277,8 @@ def _faults(log: Log) -> list[Diagnostic]:
             f" of block {fault.block}" if fault.block else ""
         )
         times = f", {count} times" if count > 1 else ""
-        found.append(
-            Diagnostic(
-                fault.kind, f"{FAULTS[fault.kind]}: {fault.words} ({fault.place}, {where}{times})", str(fault.place)
-            )
-        )
+        words = f"{FAULTS[fault.kind]}: {fault.words} ({fault.place}, {where}{times})"
+        found.append(Diagnostic(fault.kind, words, fault.place.named, count=count))
     return found
 
 

@@ -88,4 +88,4 @@ class Unwritten:
             operand, how = judge.unwritten(node)
             details.append(how)
         words = f"{name}: {np.count_nonzero(found)} of {found.size} elements are made of what nobody wrote"
-        return found, [Diagnostic("unset", words, str(place), tuple(details), int(np.count_nonzero(found)), operand)]
+        return found, [Diagnostic("unset", words, place.named, tuple(details), int(np.count_nonzero(found)), operand)]

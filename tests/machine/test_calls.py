@@ -72,6 +72,7 @@ def test_functions_are_called_by_address(nvcc):
     assert np.array_equal(found.outputs["C"], np.where(number % 2, 2 * number, number**2) + 9)
     wrong = run(nvcc("calls"), {"A": number + 70, "C": "s32[32]"}, entry="either")
     assert "trap: the kernel traps (calls.cu:11, warp 0, lane 30, 2 times)" in wrong.text()
+    assert [finding["count"] for finding in wrong.records()["findings"]] == [2]
     assert "calls itself, and has no stack here" in run(nvcc("calls"), ["C=s32[32]"], entry="itself").text()
 
 

@@ -5,6 +5,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from lanemap.capture.machine.parse import parse
 from lanemap.db.errors import LanemapError
 
 from ..toolchain import program
@@ -139,3 +140,33 @@ def test_words_of_an_instruction_may_stand_apart():
     text = """.visible .entry k(.param .u64 out) { .reg .b64 %out; .reg .b32 %r; .reg .pred %p;
     ld .param .u64 %out, [out]; mov.u32 %r, 7; setp.eq .u32 %p, %r, 7; @%p st.global .u32 [%out], %r; ret; }"""
     assert run(text, ["out=u32[1]=0"], block=1).outputs["out"].tolist() == [7]
+
+
+#: How the place of a call begins.
+INLINED = "function_name $L__info_string0+12, inlined_at"
+
+#: Places of one instruction after another, as nvcc writes them, and how each is called.
+PLACES = {
+    ".loc 1 7 3": "gemm.cu:7",
+    ".loc 1 0 3": "line 19",
+    ".loc 2 9 5": "copy.h:9",
+    f".loc 1 7 3\n.loc 2 9 5, {INLINED} 1 7 3": "gemm.cu:7 via copy.h:9",
+    f".loc 1 7 3\n.loc 2 9 5, {INLINED} 1 7 3\n.loc 3 4 1, {INLINED} 2 9 5": "gemm.cu:7 via ptx.h:4",
+    # A function of the kernel's own file names its own line, and what it calls that of the call.
+    f".loc 1 7 3\n.loc 1 5 3, {INLINED} 1 7 3": "gemm.cu:5",
+    f".loc 1 7 3\n.loc 1 5 3, {INLINED} 1 7 3\n.loc 2 9 5, {INLINED} 1 5 3": "gemm.cu:5 via copy.h:9",
+    f".loc 1 7 3\n.loc 2 9 5, {INLINED} 1 7 3\n.loc 1 5 3, {INLINED} 2 9 5": "gemm.cu:5",
+    # One place of a header that is inlined again is of the last call.
+    f".loc 2 9 5, {INLINED} 1 7 3\n.loc 2 9 5, {INLINED} 1 8 3\n.loc 3 4 1, {INLINED} 2 9 5": "gemm.cu:8 via ptx.h:4",
+    f".loc 1 7 3\n.loc 1 0 3, {INLINED} 1 7 3": "gemm.cu:7",
+    f".loc 1 7 3\n.loc 2 0 3, {INLINED} 1 7 3": "gemm.cu:7",
+}
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_an_inlined_instruction_is_of_the_line_that_calls(places):
+    text = KERNEL.replace("CHANGES", f"{places}\nmov.u32 %s, 0;")
+    text += '.file 1 "/src/gemm.cu"\n.file 2 "/include/copy.h"\n.file 3 "ptx.h"\n'
+    place = parse(text).functions["turn"].body[-2].place
+    assert str(place) == PLACES[places].replace("line 19", f"line {place.line}")
+    assert place.named == str(place).partition(" via ")[0]

@@ -196,6 +196,12 @@ def test_annotations_are_of_the_kernel_or_its_source(traced, folder):
     text = EXCHANGED.replace("    mma.sync", "    .loc 1 7 0\n    mma.sync") + '\n.file 1 "src/gemm.cu"\n'
     (folder / "exchanged.ptx").write_text(text)
     assert traced("exchanged", "-f", "github").out.startswith("::error file=gemm.cu,line=7,title=gemm::A of mma 1")
+    inlined = ".loc 1 7 0\n.loc 2 9 0, function_name $name, inlined_at 1 7 0\n    mma.sync"
+    text = EXCHANGED.replace("    mma.sync", inlined) + '\n.file 1 "src/gemm.cu"\n.file 2 "mma.h"\n'
+    (folder / "exchanged.ptx").write_text(text)
+    said = traced("exchanged", "-f", "github").out
+    assert said.startswith("::error file=gemm.cu,line=7,title=gemm::A of mma 1 (gemm.cu:7 via mma.h:9), warp 0:")
+    assert json.loads(traced("exchanged", "-f", "json").out)["findings"][0]["place"] == "gemm.cu:7"
     assert "stopped: line" in traced("unknown", "--format", "github").out
 
 
