@@ -377,6 +377,17 @@ def test_without_stderr_the_exit_code_is_left(built):
 
 
 @pytest.mark.slow
+def test_a_command_does_not_look_for_garbage_at_its_end(built):
+    script = (
+        "import atexit, gc, sys\natexit.register(lambda: print(len(gc.get_objects()) < 999))"
+        "\nfrom lanemap.cli import main\nsys.argv = ['lanemap', 'find', 'm8n8k4', 'f64', 'A']\nmain()"
+    )
+    environment = os.environ | {"LANEMAP_DB": str(built)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout.endswith("True\n"), done
+
+
+@pytest.mark.slow
 def test_whoever_is_told_to_end_clears_up(built, tmp_path):
     """SIGTERM in the middle of an export leaves what was there before."""
     script = (
