@@ -274,6 +274,19 @@ def test_columns_go_on_to_the_end_of_a_line_that_is_held_in_part():
     assert all(np.array_equal(table(cut).everywhere[name], table(full).coordinates[name]) for name in CELL)
 
 
+@pytest.mark.parametrize("register", [8, 300])
+def test_what_is_said_of_lines_is_true_of_an_import_that_lies_elsewhere(register):
+    """In a word that the document leaves out, and in one beyond the tile."""
+    fragment = documented()[Key("wgmma", "m64n8k16", "f16", "B", None, None, "128B.K")]
+    rows = fragment.table.copy()
+    rows["reg"][-2:] = register
+    rows.sort(order=("lane", "reg", "slot"))
+    moved = table(replace(fragment, elements=rows, registers=max(register + 1, fragment.registers)))
+    for name in CELL:
+        held = moved.everywhere[name][np.ix_(moved.lanes, moved.elements)]
+        assert np.array_equal(held, moved.coordinates[name])
+
+
 @pytest.mark.slow
 def test_no_width_along_n_needs_a_table(every_width, tmp_path):
     """Also where it ends within a line."""
