@@ -119,16 +119,20 @@ def _table(
     by: str | None = None,
     axes: str | None = None,
 ) -> str:
-    """A table, with what a script must know of it: whose it is, and what its rows and columns count.
-
-    The style sheet fits ``paper`` into a printed page.
-    """
+    """A table, with what a script must know of it: whose it is, and what its rows and columns count."""
     data: dict[str, Any] = {"role": fragment.role, "axes": axes or fragment.key.axes, "part": grid.title or None}
     data |= {"by": by, "size": fragment.dimensions, "unit": facts.unit(fragment)}
     parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, fragment.qualifiers, facts.selector(fragment)
     caption = caption or ", ".join(filter(None, parts))
+    return _paper(grid, data, caption, characters, () if lane is None else (lane,))
+
+
+def _paper(
+    grid: drawing.Grid, data: dict[str, Any], caption: str, characters: int = 0, lanes: tuple[int, ...] = ()
+) -> str:
+    """A table that the style sheet fits into a printed page."""
     characters = characters or formats.width(grid)
-    table = formats.table(grid, data, caption, characters=characters, lanes=() if lane is None else (lane,))
+    table = formats.table(grid, data, caption, characters=characters, lanes=lanes)
     return f'<div class="paper {_sized("c", _wide(grid, characters))}">{table}</div>'
 
 
@@ -172,7 +176,7 @@ def between(found: Through) -> list[str]:
         held = sorted(found.words((found.written, found.read)[at]))
         caption = f"{name}: row,col of {found.first.role} in the word of each bank, 128 bytes a line"
         data = {"role": name, "axes": "MN", "by": "bank", "size": found.written.shape[turn]}
-        tables.append(formats.table(drawing.by_bank(held, whole=True), data, caption))
+        tables.append(_paper(drawing.by_bank(held, whole=True), data, caption))
     return tables
 
 
@@ -207,7 +211,7 @@ def tile(made: Recipe) -> str:
         "size": (lines, len(places) * step),
     }
     caption = f"{made.major}-major tile, {lines} x {width} bytes: whose address each 16 are at"
-    return formats.table(grid, data, caption)
+    return _paper(grid, data, caption)
 
 
 #: Bytes of memory at one address.

@@ -178,6 +178,8 @@ _COLOURS = "() => [...document.querySelectorAll('body, td, .chip')].map(each => 
         "/mma.sp/m16n8k32/f16/E",
         "/wgmma/m64n128k16/f32/D?source=h200-sm_90a",
         "/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A",
+        "/chain?first=m64n128k16+f32+D&second=m64n128k16+f16+A+128B.K&through=128B",
+        "/chain?first=ldmatrix&second=m16n8k32+e4m3+A",
         "/defects",
         "/guide/look-up",
         "/check",
@@ -403,6 +405,14 @@ def test_the_right_third_of_a_wide_screen_is_used(visit, path):
     assert said.bounding_box()["y"] < picture.bounding_box()["y"]
     tab.evaluate("scrollTo(0, document.querySelector('[data-picture]').getBoundingClientRect().top + scrollY)")
     assert said.evaluate("each => each.getBoundingClientRect().top") >= 0
+
+
+@pytest.mark.parametrize(("path", "parts"), [("/check", ".lanemap > *"), ("/sources", "main section")])
+def test_what_is_listed_stands_in_two_columns_of_a_wide_screen(visit, path, parts):
+    tab = visit(path, viewport={"width": 1440, "height": 900})
+    assert max(each.bounding_box()["x"] for each in tab.locator(parts).all()) > 700
+    tab.set_viewport_size({"width": 1000, "height": 900})
+    assert len({each.bounding_box()["x"] for each in tab.locator(parts).all()}) == 1
 
 
 def test_nothing_covers_what_a_search_suggests(visit):
