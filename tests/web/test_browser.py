@@ -407,7 +407,15 @@ def test_the_right_third_of_a_wide_screen_is_used(visit, path):
     assert said.evaluate("each => each.getBoundingClientRect().top") >= 0
 
 
-@pytest.mark.parametrize(("path", "parts"), [("/check", ".lanemap > *"), ("/sources", "main section")])
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("/check", ".lanemap > *"),
+        ("/sources", "main section"),
+        ("/guide", "main dt"),
+        ("/defects", "main section > h3"),
+    ],
+)
 def test_what_is_listed_stands_in_two_columns_of_a_wide_screen(visit, path, parts):
     tab = visit(path, viewport={"width": 1440, "height": 900})
     assert max(each.bounding_box()["x"] for each in tab.locator(parts).all()) > 700
