@@ -137,6 +137,16 @@ def test_a_pair_that_metadata_selects_has_no_order():
     assert [found[role, "s4"] for role in "ABE"] == [RELABELLED, RELABELLED, Verdict.IDENTICAL]
 
 
+def test_a_moves_by_columns_whose_rows_b_lacks():
+    """Of those rows A and E alone say how they are renumbered."""
+    parts = FAMILIES["sparse f16"]
+    left = parts | {role: chosen(parts[role], (0, 2)) for role in "AE"}
+    b = left["B"]
+    left["B"] = replace(b, elements=b.elements[b.elements["row"] // 4 > 0])
+    found = verdicts([*left.values()], [exchanged(one) for one in left.values()])
+    assert {found[role, "f16"] for role in "ABE"} == {RELABELLED}
+
+
 def test_a_chunk_that_lacks_an_element_on_both_sides_is_not_refined():
     a = FAMILIES["sparse f16"]["A"]
     left, right = (replace(one, elements=one.elements[1:]) for one in (chosen(a, (0, 1)), a))
