@@ -116,8 +116,11 @@ def _of_mnemonic(tokens: list[str]) -> Tokens:
             type_, more = known_type(token, spelling.KINDS)
             if type_ != token and "sync" in rest:  # other names of types are for people, and not for the assembler
                 raise LanemapError(f"{token!r} is not a type of PTX: write {type_}")
-            kinds += [(type_, "types"), *([(more, kind_of(more))] if more else [])]
+            kinds += [(type_, "implied"), (more, kind_of(more))] if more else [(type_, "types")]
         kinds += [(shape_name(token) if kind == "shape" else token, kind)] if kind else []
+    # Who says mxf4 may say e2m1, too, and means the same operand.
+    implied = [pair for pair in kinds if pair[1] != "implied" or (pair[0], "types") not in kinds]
+    kinds = [(token, "types" if kind == "implied" else kind) for token, kind in implied]
     alone = (pair for pair in kinds if pair[1] not in ("role", *spelling.ORDERED))
     if both := next((pairs for pairs in grouped(alone, itemgetter(1)).values() if len(pairs) > 1), None):
         raise LanemapError(f"{cased(text)} has {' and '.join(f'.{cased(token)}' for token, _ in both)}: write one")

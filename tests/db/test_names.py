@@ -425,6 +425,8 @@ def test_the_block_scales_of_a_product_are_as_many_as_it_says_or_as_its_kind_has
         (["m8n8k4", "double", "D"], ("mma", "m8n8k4", "f64", "D")),
         (["nvfp4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
         (["mxf4nvf4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
+        (["m16n8k64", "e2m1", "mxf4", "A"], ("mma", "m16n8k64", "e2m1", "A")),
+        (["m16n8k64", "mxf4", "e2m1", "A"], ("mma", "m16n8k64", "e2m1", "A")),
         (["mma.sp nvfp4", "A"], ("mma.sp", "m16n8k128", "e2m1", "A")),
         (["hmma 16816", "bf16", "A"], ("mma", "m16n8k16", "bf16", "A")),
         (["HMMA 16816 F32", "A"], ("mma", "m16n8k16", "f16", "A")),
