@@ -124,15 +124,13 @@ def _table(
     data |= {"by": by, "size": fragment.dimensions, "unit": facts.unit(fragment)}
     parts = f"{fragment.role}, {facts.size(fragment)}", grid.title, fragment.qualifiers, facts.selector(fragment)
     caption = caption or ", ".join(filter(None, parts))
-    return _paper(grid, data, caption, characters, () if lane is None else (lane,))
+    return _paper(grid, data, caption, characters, lane)
 
 
-def _paper(
-    grid: drawing.Grid, data: dict[str, Any], caption: str, characters: int = 0, lanes: tuple[int, ...] = ()
-) -> str:
+def _paper(grid: drawing.Grid, data: dict[str, Any], caption: str, characters: int = 0, lane: int | None = None) -> str:
     """A table that the style sheet fits into a printed page."""
     characters = characters or formats.width(grid)
-    table = formats.table(grid, data, caption, characters=characters, lanes=lanes)
+    table = formats.table(grid, data, caption, characters=characters, lanes=() if lane is None else (lane,))
     return f'<div class="paper {_sized("c", _wide(grid, characters))}">{table}</div>'
 
 
@@ -204,12 +202,8 @@ def tile(made: Recipe) -> str:
     rows = [(str(line), [cell(line, byte) for byte in places]) for line in range(lines)]
     columns = [span_words((at * step, at * step + step - 1)) for at in range(len(places))]
     grid = drawing.Grid("", "\\".join(facts.axes(operand)[turn]), columns, rows)
-    data = {
-        "role": f"{made.major}-major tile",
-        "axes": "MN"[turn],
-        "by": "address",
-        "size": (lines, len(places) * step),
-    }
+    size = lines, len(places) * step
+    data = {"role": f"{made.major}-major tile", "axes": "MN"[turn], "by": "address", "size": size}
     caption = f"{made.major}-major tile, {lines} x {width} bytes: whose address each 16 are at"
     return _paper(grid, data, caption)
 

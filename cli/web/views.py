@@ -416,11 +416,6 @@ async def compare(at: At, only: Compared, left: str | None = None, right: str | 
     return {"title": "Compare", "report": made, "refused": refused, **chosen}
 
 
-def _pictured(end: Fragment, axes: str) -> list[str]:
-    """The matrix of an end of a chain, whose rows and columns are along these axes."""
-    return remembered(matrix, (alike(end), end.qualifiers, axes), end, None, axes)
-
-
 async def chains(
     at: At,
     tiles: Tiled,
@@ -455,7 +450,8 @@ async def chains(
         # An end that is alike in both majors stands for the first of them.
         key, source = _operand(at.survey, at.database, **named._asdict(), source=its)
         end = at.survey.shown(key, source)
-        pictures.append((key, await run_sync(_pictured, end.tiled(**tiles) if tiled else end, axis)))
+        end = end.tiled(**tiles) if tiled else end
+        pictures.append((key, await run_sync(remembered, matrix, (alike(end), end.qualifiers, axis), end, None, axis)))
     return {**facts, **shown, "pictures": pictures, "parameters": asked}
 
 
