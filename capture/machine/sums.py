@@ -8,63 +8,80 @@ import numpy as np
 from .labels import ANY, Labelling
 from .product import Term
 from .ptx import SourceLine
-from .values import NONE, Join, Tape
+from .values import NONE, Join
 
 #: What is said of a sum that has the terms of the product.
 RIGHT = "it adds the right products"
 
-#: More terms than this of one sum are not followed.
-_MOST_TERMS = 1 << 17
+#: A sum that takes more steps than this is not followed, nor is a product of more factors.
+_MOST_STEPS, _MOST_FACTORS = 1 << 19, 16
 
 
-def terms(tape: Tape, origin: int) -> dict[tuple[int, ...], list[SourceLine | None]] | None:
+def terms(of: Labelling, origin: int) -> dict[tuple[int, ...], list[SourceLine | None]] | None:
     """The products that were added, by the origins of their factors; None where that cannot be followed.
 
-    Each has the places of the tensor instructions that added it, the last first, and None for another one.
+    A factor that is a sum is multiplied out, but for what an earlier step computes. Each product has the places of the
+    tensor instructions that added it, the last first, and None for another one.
     """
+    tape, array = of.tape, of.known.array
+    made = {of.origin(step.left.name) for step in of.steps[:-1]}
+    wanted = {of.origin(factor.name) for term in of.steps[-1].terms for factor in term.factors}
     found: dict[tuple[int, ...], list[SourceLine | None]] = defaultdict(list)
-    open_ = [origin]
+    # What is to be multiplied out yet, the other factors, and where the product was added.
+    open_: list[tuple[tuple[int, ...], tuple[int, ...], SourceLine | None]] = [((origin,), (), None)]
+    steps = 0
     while open_:
-        node = open_.pop()
+        nodes, factors, where = open_.pop()
+        steps += 1
+        if steps > _MOST_STEPS or len(nodes) + len(factors) > _MOST_FACTORS:
+            return None
+        if not nodes:
+            found[tuple(sorted(factors))].append(where)
+            continue
+        *others, node = nodes
         if node == NONE:
             continue
-        if node < 0 or len(found) > _MOST_TERMS:
+        if node < NONE:
             return None
-        if node < tape.starts[0]:
-            found[node,].append(None)
-            continue
-        event, place = tape.event(node)
-        if isinstance(event, Join):
-            left, right = int(event.left[place]), int(event.right[place])
-            if event.kind == "add":
-                open_ += [left, right]
-            elif event.kind == "mul":
-                found[tuple(sorted((left, right)))].append(None)
+        event, place = tape.event(node) if node >= tape.starts[0] else (None, 0)
+        mixed = isinstance(event, Join) and event.kind not in ("add", "mul")
+        if mixed and not others and not factors:
+            return None
+        sides = [int(each[place]) for each in (event.left, event.right)] if isinstance(event, Join) else []
+        # What is scaled by a factor of the last step is called as before, and is not what the earlier step computes.
+        scaled = {int(array[side]) for side in sides} & wanted - {int(array[node])}
+        if event is None or mixed or (int(array[node]) in made and not scaled):
+            open_.append(((*others,), (*factors, node), where))
+        elif isinstance(event, Join):
+            if event.kind == "mul":
+                open_.append(((*others, *sides), factors, where))
             else:
-                return None
-            continue
-        layout = event.layouts
-        warp, slot = divmod(place, len(layout["D"].row))
-        cell = (int(layout["D"].computation[slot]), int(layout["D"].row[slot]), int(layout["D"].col[slot]))
-        open_.append(int(event.held["C"][warp, layout["C"].slot[cell]]))
-        for factors in event.factors(warp, cell).tolist():
-            if NONE not in factors[:2]:
-                if min(factors) < NONE:
-                    return None
-                found[tuple(sorted(each for each in factors if each != NONE))].append(event.place)
+                open_ += [((*others, side), factors, where) for side in sides]
+        else:
+            layout = event.layouts
+            warp, slot = divmod(place, len(layout["D"].row))
+            cell = (int(layout["D"].computation[slot]), int(layout["D"].row[slot]), int(layout["D"].col[slot]))
+            held = int(event.held["C"][warp, layout["C"].slot[cell]])
+            open_.append(((*others, held), factors, where))
+            for product in reversed(event.factors(warp, cell).tolist()):
+                if NONE not in product[:2]:
+                    own = [each for each in product if each != NONE]
+                    open_.append(((*others, *own), factors, event.place))
     return found
 
 
 def words(of: Labelling, output: int, index: Sequence[int], origin: int) -> str:
     """What is wrong with the terms of an element of the last step, in words; empty where that cannot be known."""
     step = of.steps[-1]
-    found = terms(of.tape, origin)
+    found = terms(of, origin)
     if found is None or step.functions:
         return ""
     keys: Counter[tuple[tuple[int, tuple[int, ...]], ...]] = Counter()
     places: dict[tuple[tuple[int, tuple[int, ...]], ...], SourceLine | None] = {}
     for ids, added in found.items():
         labels = of.labels(np.array(ids))
+        if ANY in labels.array:
+            return ""
         key = tuple(sorted((int(n), tuple(i.tolist())) for n, i in zip(labels.array, labels.place, strict=True)))
         keys[key] += len(added)
         places.setdefault(key, added[0])
@@ -87,6 +104,10 @@ def words(of: Labelling, output: int, index: Sequence[int], origin: int) -> str:
     if foreign:
         first = next(key for key in extra if key not in wanted)
         where = f" at {places[first]}" if places[first] else ""
+        near = [({*first} - {*key}, {*key} - {*first}) for key in missing]
+        near = [(has, needs) for has, needs in near if len(has) == len(needs) == 1]
+        if len(near) == 1:
+            where += ", {} in place of {}".format(*(of.element(*only) for (only,) in near[0]))
         return f"{subject} adds {product(first)}{where} ({foreign} of {total} products are not its own)"
     if twice:
         return f"{subject} adds {product(twice[0])} {keys[twice[0]]} times ({len(twice)} products are added again)"
