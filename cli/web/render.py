@@ -38,7 +38,7 @@ def environment() -> Environment:
     )
     env.globals.update(states=Known, version=__version__, formats=[*formats.FORMATS], selection=selection)
     env.filters.update(facts=facts.facts, size=facts.size, true_of=facts.true_of, unit=facts.unit)
-    env.filters.update(described=describe, held=held_by_lane)
+    env.filters.update(described=describe, held=held_by_lane, places=places)
     return env
 
 
@@ -217,6 +217,14 @@ def held_by_lane(fragment: Fragment, lane: int) -> list[tuple[str, str]]:
     of_lane = replace(fragment, elements=fragment.table[fragment.table["lane"] == lane])
     grid = drawing.by_lane(of_lane, drawing.View(whole=True))
     return [(column, cell.label) for _, cells in grid.rows for column, cell in zip(grid.columns, cells, strict=True)]
+
+
+def places(fragment: Fragment, row: int, col: int) -> str:
+    """Where an element is held, or may be."""
+    lane = "" if fragment.tile else "lane {}, "
+    found = fragment.table[["lane", "reg", "slot", "row", "col", "col_last"]].tolist()
+    held = [place for *place, at, first, last in found if at == row and first <= col <= last]
+    return "; ".join(f"{lane.format(number)}{facts.unit(fragment)} {reg}, slot {slot}" for number, reg, slot in held)
 
 
 def product(drawn: Sequence[Fragment], lane: int | None = None) -> list[dict[str, Any]]:

@@ -179,7 +179,7 @@ def instruction(
 ) -> Facts:
     """A, B and D where they meet, the forms, and what each source has of each operand.
 
-    ``row`` and ``col`` are those of an element of the operand ``role``, to which a script points.
+    ``row`` and ``col`` are those of an element of the operand ``role``.
     """
     accumulators, forms = named.accumulators, named.forms
     chosen = accumulator or next(iter(accumulators), None)
@@ -205,8 +205,8 @@ def instruction(
         "accumulators": accumulators,
         "accumulator": chosen,
         "others": sorted({str(fragment.source) for fragment in met["there"] if fragment.note}),
-        "lane": _inside([*filter(lambda each: each.role == role, met["there"]), *met["there"]], lane, row, col),
         "lane_page": lambda number: at.links.of(named, accumulator=accumulator, lane=number),
+        **_asked([*filter(lambda each: each.role == role, met["there"]), *met["there"]], lane, row, col),
     }
 
 
@@ -250,8 +250,8 @@ def _apart(fragments: Sequence[Fragment]) -> tuple[str, list[str]]:
 _DRAWN = ("A", "B", "C", "D", "r")
 
 
-def _inside(fragments: Sequence[Fragment], lane: int | None, row: int | None, col: int | None) -> int | None:
-    """The lane, which some fragment has; the row and column are of the first.
+def _asked(fragments: Sequence[Fragment], lane: int | None, row: int | None, col: int | None) -> Facts:
+    """The lane, which some fragment has, and the element, which is of the first.
 
     Raises:
         LanemapError: one of them is outside; says what range there is.
@@ -261,7 +261,7 @@ def _inside(fragments: Sequence[Fragment], lane: int | None, row: int | None, co
         for name, value, count in zip(("lane", "row", "col"), (lane, row, col), counts, strict=True):
             if value is not None and not 0 <= value < count:
                 raise LanemapError(f"{name} {value} is outside {fragment}: it goes from 0 to {count - 1}")
-    return lane
+    return {"lane": lane, "element": fragments and None not in (row, col) and (fragments[0], row, col)}
 
 
 def _best(survey: Survey, operand: Key) -> Fragment:
@@ -309,8 +309,8 @@ def operand(
         "address": at.address,
         "preview": at.base + links.picture(key, source, "png")[1:] if at.base and drawn else "",
         "source": source,
-        "lane": _inside([fragment], lane, row, col),
         "lane_page": lambda number: links.of(key, source=source, lane=number, **tiles),
+        **_asked([fragment], lane, row, col),
     }
 
 

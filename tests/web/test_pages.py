@@ -179,6 +179,22 @@ def test_a_lane_in_the_address_is_shown_without_scripts(reader):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("operand", "row", "col"),
+    [("wgmma m64n128k16 f32 D", 37, 21), ("mma.sp m16n8k64 e4m3 A", 1, 5), ("wgmma m64n8k16 f16 B 128B.K", 3, 5)],
+)
+def test_an_element_in_the_address_is_told_without_scripts(reader, database, operand, row, col):
+    """Also where the picture is folded, and where several places may hold it."""
+    key = database.fragment(operand).key
+    asked = {"row": row, "col": col} | ({"qualifiers": key.qualifiers} if key.qualifiers else {})
+    page = reader.get(f"/{key.instruction}/{key.shape}/{key.type}/{key.role}", params=asked).text
+    found = database.find(operand, row=row, col=col).itertuples()
+    unit = ["lane {}, register", "word"][key.role == "B"]
+    places = "; ".join(f"{unit.format(each.lane)} {each.reg}, slot {each.slot}" for each in found)
+    assert f"<noscript><p>{key.role} row {row}, column {col}: {places}</p></noscript>" in page
+
+
+@pytest.mark.slow
 def test_a_lane_beyond_the_first_warp_is_told_in_words(reader, database):
     text = reader.get("/wgmma/m64n24k16/f32/D?lane=77").text
     held = re.search(r'<section class="held".*?</section>', text, re.DOTALL)[0]
