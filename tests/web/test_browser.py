@@ -179,7 +179,7 @@ _COLOURS = "() => [...document.querySelectorAll('body, td, .chip')].map(each => 
         "/wgmma/m64n128k16/f32/D?source=h200-sm_90a",
         "/chain?first=m16n8k16+f32+D&second=m16n8k16+f16+A",
         "/chain?first=m64n128k16+f32+D&second=m64n128k16+f16+A+128B.K&through=128B",
-        "/chain?first=ldmatrix&second=m16n8k32+e4m3+A",
+        "/chain?first=m64n128k16+f16+D&second=stmatrix",
         "/defects",
         "/guide/look-up",
         "/check",
@@ -200,6 +200,7 @@ def test_paper_has_all_of_a_page_and_nothing_to_press(visit, path):
         assert node.evaluate("each => getComputedStyle(each).color") == tab.evaluate(
             "getComputedStyle(document.body).color"
         )
+        assert node.evaluate("each => getComputedStyle(each).backgroundColor") == "rgba(0, 0, 0, 0)"
     assert {button.get_attribute("aria-selected") for button in tab.locator("button:visible").all()} <= {"true"}
     for node in tab.locator("td[class*=lane], .chip").all()[:5]:
         assert node.evaluate("each => getComputedStyle(each).printColorAdjust") == "exact"
