@@ -74,7 +74,7 @@ def diff(
     identical; relabelled, equal after one renumbering of M, N or K in all operands that share it; refined, exact
     columns within the windows of the other; different; left only and right only; unjudged, where a sparse operand
     claims no column. With --tile a file claims a tile of many instructions, and its lanes count the threads of all
-    warps. Exit code 0 means that all of the left side agrees, 1 that something is different or cannot be judged.
+    warps. Exit code 0 means that all of the left side agrees, 1 that something is different or unjudged.
     """
     with open_database(db) as database, opened(output, [left, *(words or ())]) as file:
         operand = words or []
