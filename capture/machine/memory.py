@@ -21,7 +21,7 @@ _GAP, _ALIGNMENT = 4096, 256
 class Memory:
     """A state space. Each owner, a thread or a block, has ``size`` bytes of its own, the first of them at ``low``.
 
-    ``changes`` counts the stores that have left other bytes than were there.
+    ``changes`` counts the stores that have left other bytes than were there, and ``allocated`` is what lies in it.
     """
 
     def __init__(self, name: str, window: int, size: int, owners: int = 1, low: int = 0) -> None:
@@ -29,6 +29,16 @@ class Memory:
         self.data = np.zeros(size * owners, np.uint8)
         self.origin = np.full(size * owners, UNSET, np.int32)
         self.changes = 0
+        self.allocated: dict[str, Allocated] = {}
+
+    def near(self, address: int) -> str:
+        """What an address without the window is called: by its distance from what is allocated next to it, if near."""
+        offsets = {name: address + self.window - each.address for name, each in self.allocated.items()}
+        away = {name: max(-at, at - self.allocated[name].size) for name, at in offsets.items()}
+        name = min(away, key=away.__getitem__, default="")
+        if not name or away[name] > _GAP:
+            return f"{address:#x}"
+        return f"{name}{offsets[name]:+} of {self.allocated[name].size} bytes"
 
     def inside(self, address: Array, size: int) -> Array:
         """Whether all bytes of an access are in it, for addresses without the window."""

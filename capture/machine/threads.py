@@ -287,8 +287,9 @@ class Threads:
             if not good.all():
                 wrong = who[~good]
                 first = int(at[~good][0])
-                first += memory.window if first < 0 else 0  # it is in no window, as a null pointer
-                self.fault("bounds", wrong, f"{memory.name} memory at {first:#x} is out of bounds")
+                # What is below is in no window, as a null pointer.
+                where = memory.near(first) if first >= 0 else f"{first + memory.window:#x}"
+                self.fault("bounds", wrong, f"{memory.name} memory at {where} is out of bounds")
             off = good & (at % (align or size) != 0)
             if off.any():
                 words = f"{memory.name} memory at {int(at[off][0]):#x} is not aligned to {align or size} bytes"

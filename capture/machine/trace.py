@@ -224,6 +224,8 @@ def _globe(module: Module, arrays: Sequence[Argument], functions: Mapping[str, i
         at = slice(place.address - GLOBAL, place.address - GLOBAL + place.size)
         if argument.array is not None:
             globe.data[at], globe.origin[at] = argument.encode(), argument.origins
+    names = [*(argument.name for argument in arrays), *(variable.name for variable in variables)]
+    globe.allocated = dict(zip(names, places, strict=True))
     own = places[len(arrays) :]
     for variable, place in zip(variables, own, strict=True):
         at = slice(place.address - GLOBAL, place.address - GLOBAL + variable.size)

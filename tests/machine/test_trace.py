@@ -157,6 +157,19 @@ def test_what_nobody_computed_is_named_where_it_is_an_address():
     assert "an address is uninitialised" in " ".join(found.text().split())
 
 
+def test_an_address_out_of_bounds_is_named_by_the_array_beside_it():
+    for offset, where in (
+        ("+512", "A+512 of 512 bytes"),
+        ("+511", "A+511 of 512 bytes"),
+        ("+-256", "A-256 of 512 bytes"),
+        ("+2048", "A+2048 of 512 bytes"),
+        ("+4096", "B-512 of 256 bytes"),
+        ("+1048576", "0x"),
+    ):
+        found = product("ld.global.b32 %a1, [%from+256];", f"ld.global.b32 %a1, [%from{offset}];")
+        assert f"global memory at {where}" in found.findings[0].words, found
+
+
 def test_terms_that_are_missing_are_named():
     found = product(
         "{%c0, %c0, %c0, %c0};", "{%c0, %c0, %c0, %c0};", "ld.global.b32 %a3, [%from+272];", "mov.b32 %a3, 0;"
