@@ -46,7 +46,7 @@ class _Ends(NamedTuple):
     fill: bytes = bytes(1)
 
 
-#: What moves the units of a copy, whose places in shared memory are given, for a thread, which is so for each.
+#: Moves the units of a copy: its ends, and for each unit the place in shared memory and the thread that copies.
 _Move = Callable[[_Ends, Array, Array], None]
 
 
@@ -114,7 +114,7 @@ def _into_shared(machine: Machine, source: Memory, barrier: Callable[[Array], Ar
 
 
 def _into_global(machine: Machine, operation: str, type_: str) -> _Move:
-    """What copies from shared to global memory, or makes of both what an operation says, of elements of a type."""
+    """What copies from shared to global memory, or reduces there by an operation, on elements of a type."""
     globe, shared = machine.spaces.globe, machine.spaces.shared
 
     def move(found: _Ends, at: Array, who: Array) -> None:

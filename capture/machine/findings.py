@@ -23,7 +23,7 @@ from .values import UNSET, Execution
 
 
 class Judge(Labelling):
-    """What is wrong with what a run has recorded, once that was followed."""
+    """Finds what is wrong with what a run has recorded, once ``follow`` has labelled it."""
 
     def follow(self) -> None:
         """Label what each event of the run has made, in their order, and note operands that are wrong."""

@@ -55,8 +55,8 @@ class Launch(NamedTuple):
 class Log:
     """What a run leaves behind, of all blocks together: faults by kind and place with their number, and counts.
 
-    ``conflicts`` has the most words that a bank has to give at once, by instruction and place, ``leapt`` is by how much
-    clocks went on beside what they count in each step.
+    ``conflicts`` has the most words that a bank has to give at once, by instruction and place. ``leapt`` is what leaps
+    of time have added to what clocks count in each step.
     """
 
     faults: dict[tuple[str, str, str], list[Any]] = field(default_factory=dict)

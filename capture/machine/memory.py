@@ -21,7 +21,7 @@ _GAP, _ALIGNMENT = 4096, 256
 class Memory:
     """A state space. Each owner, a thread or a block, has ``size`` bytes of its own, the first of them at ``low``.
 
-    ``changes`` counts the stores that have left other bytes than were there, and ``allocated`` is what lies in it.
+    ``changes`` counts the stores that have left other bytes than were there. ``allocated`` has what lies in it by name.
     """
 
     def __init__(self, name: str, window: int, size: int, owners: int = 1, low: int = 0) -> None:
@@ -32,7 +32,7 @@ class Memory:
         self.allocated: dict[str, Allocated] = {}
 
     def near(self, address: int) -> str:
-        """What an address without the window is called: by its distance from what is allocated next to it, if near."""
+        """The name of an address without the window: its distance from the nearest allocation, if that is near."""
         offsets = {name: address + self.window - each.address for name, each in self.allocated.items()}
         away = {name: max(-at, at - self.allocated[name].size) for name, at in offsets.items()}
         name = min(away, key=away.__getitem__, default="")

@@ -310,7 +310,7 @@ class Order:
         self.meet_lanes(mask, all_lanes=True)
 
     def meet_cluster(self, threads: Array, words: Collection[str]) -> None:
-        """Threads arrive at the barrier of their cluster, or go on from there, as at a place that is nowhere else."""
+        """Threads arrive at the barrier of their cluster, or go on from there: it is like a place of global memory."""
         self.synchronize("global", np.full(len(threads), -1), threads, CLUSTER, words)
 
     def meet_lanes(self, mask: Array, *, all_lanes: bool = False) -> None:

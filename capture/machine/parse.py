@@ -180,8 +180,8 @@ class _Reader:
     def _locate(self, words: list[str]) -> None:
         """Note where in the source what follows comes from: a file, line and column, and where that is inlined.
 
-        The place of the call has a line of its own before, with where that is inlined. An author knows the file of the
-        outermost place, and of those in it the innermost one.
+        The place of a call has come before, with where that is inlined in turn. The author knows the file of the
+        outermost place: the innermost place in that file is named.
         """
         place = known = tuple(words[1:4])
         if "inlined_at" in words:

@@ -39,7 +39,7 @@ _REMEMBERS = 64
 #: What a clock counts in a step: as much as a slow load takes, so that a loop that waits for a time soon ends.
 _TICKS = 1000
 
-#: The longest leap of time.
+#: The longest leap of time, in what a clock counts.
 _LONGEST = 1 << 61
 
 #: Steps after which it is said again how many blocks have ended.
@@ -158,6 +158,7 @@ class Machine(Threads):
         still, turns = before == changes, (self.rounds - rounds)[runs]
         lap = still and (not len(turns) or (turns.min() and not turns[0] % _ROUNDS))
         found = bool(lap and held) and all(starmap(np.array_equal, zip_longest(self._now(), held)))
+        # Where no state is held yet, or what repeats is recorded, this lap gives the state that the next must equal.
         settled = lap and not (held and self.repeated is None)
         if found or settled or not len(turns) or self.log.steps >= self.remembers:
             self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
@@ -165,7 +166,7 @@ class Machine(Threads):
                 self.leap, self.stands = _TICKS, self._time() if still else None
             if not found and (held or not settled):
                 self.repeated = None
-            # Registers have what clocks said before.
+            # Where a clock was read, registers still hold an earlier time: they are not compared yet.
             self.past = changes, self.rounds.copy(), self._now() if found or settled or not self.timed else []
             self.timed &= found
         return found
@@ -192,7 +193,7 @@ class Machine(Threads):
         else:
             self.leap = longer
         self.stands, self.timed = self._time(), False
-        self.past = *self.past[:2], []  # registers have what clocks said before
+        self.past = *self.past[:2], []  # registers hold the time before the leap
         return True
 
     def _record(self) -> None:
@@ -359,7 +360,7 @@ class Machine(Threads):
         arrive: bool = False,
         then: Callable[[Array], None] | None = None,
     ) -> None:
-        """Threads come to a barrier of their block, of all its threads or of a number of them (9.7.13.1), or a cluster.
+        """Threads come to a barrier of their block, of all its threads or some (9.7.13.1), or wait at their cluster's.
 
         ``then`` is told which threads go on together.
         """

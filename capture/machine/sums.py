@@ -13,7 +13,7 @@ from .values import NONE, Join
 #: What is said of a sum that has the terms of the product.
 RIGHT = "it adds the right products"
 
-#: A sum that takes more steps than this is not followed, nor is a product of more factors.
+#: A sum that takes more steps than this is not followed, nor is one with a product of more factors.
 _MOST_STEPS, _MOST_FACTORS = 1 << 19, 16
 
 
@@ -21,7 +21,7 @@ def terms(of: Labelling, origin: int) -> dict[tuple[int, ...], list[SourceLine |
     """The products that were added, by the origins of their factors; None where that cannot be followed.
 
     A factor that is a sum is multiplied out, but for what an earlier step computes. Each product has the places of the
-    tensor instructions that added it, the last first, and None for another one.
+    tensor instructions that added it, the last first, and None where another instruction did.
     """
     tape, array = of.tape, of.known.array
     made = {of.origin(step.left.name) for step in of.steps[:-1]}
@@ -48,7 +48,7 @@ def terms(of: Labelling, origin: int) -> dict[tuple[int, ...], list[SourceLine |
         if mixed and not others and not factors:
             return None
         sides = [int(each[place]) for each in (event.left, event.right)] if isinstance(event, Join) else []
-        # What is scaled by a factor of the last step is called as before, and is not what the earlier step computes.
+        # A result of an earlier step keeps its label when a factor of the last step scales it, but is a product then.
         scaled = {int(array[side]) for side in sides} & wanted - {int(array[node])}
         if event is None or mixed or (int(array[node]) in made and not scaled):
             open_.append(((*others,), (*factors, node), where))

@@ -287,7 +287,7 @@ class Threads:
             if not good.all():
                 wrong = who[~good]
                 first = int(at[~good][0])
-                # What is below is in no window, as a null pointer.
+                # An address below the window, such as a null pointer, has no array beside it.
                 where = memory.near(first) if first >= 0 else f"{first + memory.window:#x}"
                 self.fault("bounds", wrong, f"{memory.name} memory at {where} is out of bounds")
             off = good & (at % (align or size) != 0)
