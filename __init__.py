@@ -449,10 +449,10 @@ class Database:
 
     @contextmanager
     def _explained(self, query: Query) -> Iterator[None]:
-        """Where nothing is compared, say also which word of the query no fragment has, as one that is misspelt.
+        """Where nothing is compared, say also which word of the query no fragment has: it may be misspelt.
 
         Raises:
-            AbsentError: that of the block, with these words behind it.
+            AbsentError: that of the block, with the word added.
         """
         try:
             yield

@@ -26,7 +26,7 @@ def _next_word(context: typer.Context, incomplete: str) -> list[str]:
 def _operand(words: Iterable[str], sources: Iterable[str] = (), instructions: Iterable[str] = ()) -> list[str]:
     """The words of an operand behind those of sources: from the first on that may begin one, or is an instruction.
 
-    The name of a source is one, also where it may begin an operand, as in ``amd`` and ``triton:shared memory``.
+    The name of a source never begins an operand, even where it could: ``amd``, ``triton:shared memory``.
     """
     sides, names = ({name.lower() for name in known} for known in (sources, instructions))
     return [*dropwhile(lambda word: word.lower() in sides or not (Query.begins(word) or word.lower() in names), words)]

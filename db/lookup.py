@@ -62,9 +62,9 @@ ERRATA = "+errata"
 #: The number of a fragment in the database, and the place of a member in its family.
 _Number = tuple[int, int]
 
-#: What a Fragment has as its record has it.
+#: The columns of a record that a Fragment has unchanged, and where the citation stands in a record.
 _OWN = [name for name in (*OWN, "source") if name in {field.name for field in fields(Fragment)}]
-_own, _WORDS = itemgetter(*map(SEALED.index, _OWN)), SEALED.index("citation")
+_own, _CITATION = itemgetter(*map(SEALED.index, _OWN)), SEALED.index("citation")
 
 _SOURCES = """
 SELECT source.name, source.kind, source.title, source.provenance,
@@ -154,7 +154,7 @@ def documents(ordered: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _documented(name: str) -> str | None:
-    """The name of the vendor whose document a source of this name is a version of."""
+    """The name of the vendor whose document a source is, in some version; None for any other source."""
     version = f"{name.removesuffix(ERRATA)}-"
     having = (vendor for vendor in VENDORS.values() if vendor.document)
     return next((vendor.name for vendor in having if version.startswith(f"{vendor.document}-")), None)
@@ -366,7 +366,7 @@ def _whole(reader: Reader, shape: str | None) -> dict[int, Fragment]:
         for *sealed, _, number, named, mapping, digest in records:
             elements = digest and reader.elements(mapping, digest)
             members = {name: held and reader.elements(of, held) for _, name, of, held in families.get(number, ())}
-            values = dict(zip(_OWN, _own(sealed), strict=True), citation=_citation(sealed[_WORDS]), members=members)
+            values = dict(zip(_OWN, _own(sealed), strict=True), citation=_citation(sealed[_CITATION]), members=members)
             one = Fragment.stored(Key._make(sealed[: len(Key._fields)]), elements, values)
             whole[number] = one if named == one.shape else one.member(named, elements)
         return whole

@@ -152,7 +152,7 @@ def no_fragment(
             # The numbers alone, or the first of them, as they stand in an opcode and a mnemonic.
             like = [shape for shape in shapes if value in (re.sub(r"\D", "", shape), *accumulate(_AXES.findall(shape)))]
             like = like or get_close_matches(value, names, 1, 0.5)
-            known = "no source has it: lanemap list says what there is, and import takes a table of what there is not"
+            known = "no source has it: lanemap list names what there is, and lanemap import adds a table of others"
             return f"no shape or instruction {unknown}: {f'did you mean {either(like)}?' if like else known}"
         if other := next((it for it in fields if any(same_name(getattr(one, it), value) for one in records)), None):
             return f"no {name} {unknown}: name it as one of the {other}"

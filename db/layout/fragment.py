@@ -282,7 +282,7 @@ class Fragment(instructions.Slots):
 
     @classmethod
     def stored(cls, key: Key, elements: Packed | None, values: Mapping[str, Any]) -> Fragment:
-        """One that was filled in and checked when it was written. ``values`` are all that is not by default."""
+        """One that was checked when it was written. ``values`` are all attributes but those left at their defaults."""
         fragment = object.__new__(cls)
         fragment.__dict__.update(values, key=key, _stored=elements)
         return fragment

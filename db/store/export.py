@@ -245,8 +245,10 @@ def write_dataset(reader: Reader, fragments: Sequence[Fragment], folder: Path, v
 def table_format(output: str | PathLike[str] | IO[bytes] | None, form: str | None, notations: Collection[str]) -> str:
     """The format in which rows are written, by default that of a file's ending.
 
+    The message for an unknown one also names the ``notations``, which others write.
+
     Raises:
-        LanemapError: there is no such format, also none of these ``notations``, or nothing to write to.
+        LanemapError: there is no such format, or nothing to write to.
     """
     path = Path(output) if isinstance(output, str | PathLike) else None
     form = form or (_ENDINGS.get(path.suffix.lower(), "") if path else "")
