@@ -289,7 +289,7 @@ def operand(
     like = alike(fragment)
     drawn = remembered(matrix, (like, fragment.qualifiers, lane), fragment, lane) if rows else []
     said = "" if fragment.tiling else fragment.citation.formula
-    there = said or "\n".join(remembered(formulas.to_cell, like, fragment))
+    there = said or "\n".join(remembered(formulas.in_cases, like, fragment))
     back = "\n".join(remembered(formulas.to_slot, like, fragment))
     return {
         "title": str(fragment),

@@ -14,6 +14,19 @@ def to_cell(fragment: Fragment) -> list[str]:
     return _solved(fragment, PLACE, ("row", "col", "col_last") if fragment.windowed else ("row", "col"))
 
 
+def in_cases(fragment: Fragment) -> list[str]:
+    """What ``to_cell`` has, or else the notation of the PTX ISA; none where that cannot say it, either."""
+    if (lines := to_cell(fragment)) or not fragment.has_rows:
+        return lines
+    from .notation.closed_forms import ptx_formula
+    from .notation.table import RefusedError
+
+    try:
+        return ptx_formula(fragment, "").splitlines()
+    except RefusedError:
+        return []
+
+
 def to_slot(fragment: Fragment) -> list[str]:
     """The lane, register and slot that hold a cell, as formulas; none where several do, or see ``to_cell``.
 

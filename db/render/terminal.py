@@ -10,7 +10,7 @@ from rich.text import Text
 from ..layout.fragment import IMPOSSIBLE, Fragment
 from ..rows import wrapped
 from .facts import facts
-from .formulas import to_cell, to_slot
+from .formulas import in_cases, to_slot
 from .picture.formats import ink, shade
 from .picture.grid import Grid, View, by_element, by_lane
 
@@ -41,7 +41,7 @@ def show(
         for label, text in texts.items():
             line = text if label == "operand" else f"{label + ':':<10}{text}"
             console.print(_wrapped(line, console.width), soft_wrap=True)
-        for lines in (formula.splitlines() or to_cell(fragment), to_slot(fragment)):
+        for lines in (formula.splitlines() or in_cases(fragment), to_slot(fragment)):
             if lines:
                 console.print("\n".join(["", *narrowed([f"    {line}" for line in lines], width)]), soft_wrap=True)
         if not fragment.has_rows:

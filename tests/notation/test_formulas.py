@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lanemap import Query
-from lanemap.db.render.formulas import to_cell, to_slot
+from lanemap.db.render.formulas import in_cases, to_cell, to_slot
 
 from .test_digits import valued
 
@@ -41,10 +41,10 @@ def test_every_formula_is_true_of_every_element(layouts, part):
 
 @pytest.mark.slow
 def test_what_is_dense_has_both(layouts):
-    """Of what fills lanes and registers only metadata has none from a slot; only windows have none back."""
+    """Of what fills lanes and registers, and of metadata, there is one from a slot; only windows have none back."""
     for fragment in layouts:
         places = fragment.threads * fragment.registers * fragment.slots
-        assert to_cell(fragment) or fragment.role == "E" or fragment.tile or len(fragment.table) < places, fragment
+        assert in_cases(fragment) or fragment.tile or (fragment.role != "E" and len(fragment.table) < places), fragment
         held = [*zip(*(fragment.table[name].tolist() for name in ("computation", "row", "col")), strict=True)]
         assert bool(to_slot(fragment)) == (not fragment.windowed and len({*held}) == len(held)), fragment
 
@@ -74,6 +74,8 @@ def test_a_measured_operand_shows_both_ways_and_marks_are_explained(run):
     assert "    row = lane // 4 % 8 + lane // 32 * 16 + reg * 8\n    col = lane % 4 * 2 + slot\n" in shown
     assert "    lane = row % 8 * 4 + row // 16 * 32 + col // 2\n    reg = row // 8 % 2\n    slot = col % 2\n" in shown
     assert "slots:    0 is the low half of a register, 1 the high\n" in shown
+    shown = run("show", *"mma.sp m16n8k32 f16 E --selector 1".split()).out
+    assert "    row = groupID + (i & 0x8)  if (%laneid & 0x2) = 2\n    col = [firstcol ... lastcol]\n" in shown
     assert "\n0|1: either slot may hold the cell" in run("show", *"mma.sp m16n8k32 f16 A".split()).out
     assert "\n+: each of these slots holds the cell." in run("show", *"wmma m16n16k16 f16 A".split()).out
     scales = run("show", *"m16n8k64.scale_vec::2X.byte_id::0.thread_id::0 ue8m0 SFA".split()).out
