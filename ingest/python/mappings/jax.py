@@ -3,7 +3,7 @@
 from importlib import import_module
 from itertools import product
 from math import prod
-from operator import add, floordiv, mod, mul, ne, xor
+from operator import add, eq, floordiv, mod, mul, ne, xor
 
 import numpy as np
 from jax.experimental.mosaic.gpu import fragmented_array, utils
@@ -68,11 +68,13 @@ _OPERATIONS = {
     "arith.divui": floordiv,
     "arith.remui": mod,
     "arith.xori": xor,
-    "arith.cmpi": ne,
     "arith.select": np.where,
     "arith.index_cast": np.asarray,
     "llvm.getelementptr": add,
 }
+
+#: By the number that arith.cmpi has of its predicate. Another one is an error, as another operation is.
+_COMPARISONS = {0: eq, 1: ne}
 
 
 def _value(value, thread):
@@ -85,4 +87,6 @@ def _value(value, thread):
             return thread * (str(operation.attributes["dimension"]) == "#gpu<dim x>")
         case "gpu.block_dim" | "llvm.inttoptr":
             return 0 * thread
-    return _OPERATIONS[operation.name](*(_value(operand, thread) for operand in operation.operands))
+    compares = operation.name == "arith.cmpi"
+    function = _COMPARISONS[operation.attributes["predicate"].value] if compares else _OPERATIONS[operation.name]
+    return function(*(_value(operand, thread) for operand in operation.operands))
