@@ -12,7 +12,7 @@ from .launch import Maker, Step, Unknown, known
 from .moves import space_of
 from .order import Mbarrier, latest
 from .ptx import Function, Name, Operand, Statement
-from .schedule import ABSENT, ARRIVED, COMPLETE, ENDED, OF_CLUSTER, POLLS, RUNS, Machine, aligned
+from .schedule import ABSENT, ARRIVED, COMPLETE, ENDED, OF_CLUSTER, POLLS, RUNS, Machine, aligned, together
 from .values import UNSET, ActiveThreads
 
 #: Bytes of an object of mbarrier.
@@ -75,7 +75,7 @@ def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
     members = machine.register(instruction.operands[0], "b32", function)
 
     def step(group: ActiveThreads) -> None:
-        for mask in machine.together(group.mask):
+        for mask in together(group.mask, members.bits):
             named = members.bits[mask.argmax()] >> machine.lane & 1
             absent = named.astype(bool) & ~mask & ((machine.state != ENDED) | machine.apart)
             lacks = np.repeat(absent.reshape(-1, WARP).any(axis=1), WARP) & mask

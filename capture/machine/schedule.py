@@ -55,6 +55,11 @@ def aligned(instruction: Statement) -> bool:
     return instruction.parts[0] == "bar" or "aligned" in instruction.parts
 
 
+def together(mask: Array, members: Array) -> list[Array]:
+    """Threads apart from each other where they give an instruction different masks of lanes."""
+    return [mask & (members == each) for each in np.unique(members[mask])]
+
+
 class Machine(Threads):
     """Some blocks of a launch, which run together."""
 
@@ -249,7 +254,7 @@ class Machine(Threads):
                     self._in_flight(flights, chosen)
             if self.repeated is not None:
                 self.repeated[at] = self.repeated.get(at, False) | chosen.mask
-            meet = self.together(chosen.mask) if "sync" in self.program[at][0].parts else []
+            meet = self._meeting(chosen.mask) if "sync" in self.program[at][0].parts else []
             for mask in meet:
                 self.order.meet_lanes(mask)
             step(chosen)
@@ -264,10 +269,18 @@ class Machine(Threads):
             return None
         return self.register(instruction.operands[-1], "b32", function).bits
 
-    def together(self, mask: Array) -> list[Array]:
-        """Threads that execute the present instruction, apart where they give it different masks of lanes."""
+    def _meeting(self, mask: Array) -> list[Array]:
+        """Threads that execute the present instruction, apart where they give it different masks of lanes.
+
+        Notes who is not in its own mask, which the document leaves undefined for every instruction with one.
+        """
         members = self.members()
-        return [mask] if members is None else [mask & (members == each) for each in np.unique(members[mask])]
+        if members is None:
+            return [mask]
+        if (outside := mask & (members >> self.lane & 1 == 0)).any():
+            words = f"a lane executes {self.opcode} that is not in its mask"
+            self.fault("divergence", np.flatnonzero(outside), words)
+        return together(mask, members)
 
     def _parted(self, group: ActiveThreads) -> bool:
         """Whether lanes must wait for others of their warp before an instruction with ``.sync``, and do so now."""

@@ -186,6 +186,31 @@ def test_a_barrier_that_takes_whole_warps(barrier, whole):
     assert run(meet.replace("ret;", f"{barrier} 0; ret;"), block=64).ok
 
 
+OUTSIDE = """.visible .entry one() {{ .reg .b32 %t, %d, %m; .reg .pred %p, %q, %r;
+mov.u32 %t, %tid.x; mov.u32 %m, {mask}; setp.lt.u32 %p, %t, 4;
+{guard} {what}
+ret; }}"""
+NAMING = [
+    "bar.warp.sync %m;",
+    "shfl.sync.idx.b32 %d, %t, 0, 31, %m;",
+    "vote.sync.ballot.b32 %d, %p, %m;",
+    "match.any.sync.b32 %d, %t, %m;",
+    "redux.sync.add.u32 %d, %t, %m;",
+    "elect.sync %d|%q, %m;",
+]
+
+
+@pytest.mark.parametrize("what", NAMING)
+@pytest.mark.parametrize(
+    ("mask", "guard", "lane", "times"), [(-1, "", 0, 0), (~32, "", 5, 2), (15, "@%p", 0, 0), (12, "@%p", 0, 2)]
+)
+def test_a_lane_outside_of_its_own_mask_is_named(what, mask, guard, lane, times):
+    found = run(OUTSIDE.format(what=what, mask=mask, guard=guard), block=64)
+    named = f"divergence: a lane executes {what.split()[0]} that is not in its mask"
+    words = f"{named} (line 3, warp 0, lane {lane}, {times} times)"
+    assert [each.words for each in found.findings] == [words] * bool(times), found
+
+
 def test_a_copy_whose_source_is_not_read():
     text = """
 .visible .entry copy(.param .u64 in, .param .u64 out) {

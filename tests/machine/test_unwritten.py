@@ -107,7 +107,8 @@ def test_what_nobody_wrote_and_is_stored_is_named(line, count, lane):
         "xor.b32 %never, %never, %never; st.global.u32 [%to], %never;",
         f"@%p shfl.sync.down.b32 %s, %a, 1, 31, 31; setp.lt.u32 %q, %t, 4; @%q add.u32 %a, %a, %s; {KEEP}",
         f"@%p shfl.sync.up.b32 %s, %a, 1, 0, 31; @%p st.global.u32 [%to], %s; @!%p {KEEP}",
-        f"@!%p shfl.sync.bfly.b32 %s, %a, 3, 31, 0xffffffe0; selp.b32 %a, %a, 9, %p; {KEEP}",
+        f"""setp.lt.u32 %q, %t, 32; selp.b32 %s, 0xffffffe0, -1, %q; @!%p shfl.sync.bfly.b32 %never, %a, 3, 31, %s;
+        selp.b32 %a, %a, 9, %p; {KEEP}""",
         f"and.b32 %s, %t, 16; shl.b32 %s, 0xffff, %s; shfl.sync.bfly.b32 %a, %a, 7, 31, %s; {KEEP}",
         "@%p mov.u32 %never, %a; setp.gt.and.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
         "@!%p mov.u32 %never, %a; setp.gt.or.u32 %p, %never, 3, %p; @%p st.global.u32 [%to], %a;",
