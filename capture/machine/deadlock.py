@@ -1,19 +1,17 @@
 """Who waits for ever, and for what."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 
 import numpy as np
 
 from ...db.isa.instructions import WARP
 from ...db.text import spans
-from .memory import GLOBAL
 from .ptx import Statement, bits_of
 from .schedule import ENDED, MEETS, OF_CLUSTER, RUNS, WAITS, Machine
 
 
-def note_deadlock(machine: Machine, names: Mapping[str, int], *, last: bool) -> None:
-    """Note where threads of a machine wait for ever; ``names`` are addresses in global memory by what lies there.
+def note_deadlock(machine: Machine, *, last: bool) -> None:
+    """Note where threads of a machine wait for ever.
 
     Unless these are the ``last`` blocks, those that poll global memory may do so for what others write, which have not
     begun.
@@ -36,7 +34,7 @@ def note_deadlock(machine: Machine, names: Mapping[str, int], *, last: bool) -> 
         lacking = defaultdict[str, list[int]](list)
         for warp in np.unique(np.flatnonzero(mask) // WARP).tolist():
             threads = warp * WARP + np.flatnonzero(mask[warp * WARP :][:WARP])
-            lacking[_lacks(machine, int(threads[0]), names)] += threads.tolist()
+            lacking[_lacks(machine, int(threads[0]))] += threads.tolist()
         for words, those in lacking.items():
             warps = np.unique(machine.number[those] // WARP).tolist()
             who = f"warps {spans(warps)} wait" if len(warps) > 1 else f"warp {warps[0]} waits"
@@ -49,7 +47,7 @@ def _polls(instruction: Statement) -> bool:
     return asks or (instruction.parts[0] in ("ld", "atom") and not {"param", "const", "local"} & {*instruction.parts})
 
 
-def _lacks(machine: Machine, thread: int, names: Mapping[str, int]) -> str:
+def _lacks(machine: Machine, thread: int) -> str:
     """What a thread waits for at the present instruction."""
     instruction, _ = machine.program[machine.at]
     if machine.state[thread] == WAITS:
@@ -71,9 +69,5 @@ def _lacks(machine: Machine, thread: int, names: Mapping[str, int]) -> str:
         return f"phase {barrier.phase} of the mbarrier lacks {barrier.pending} arrivals and {barrier.due} bytes"
     size = bits_of(instruction.type) // 8
     value = int.from_bytes(memory.load(index, size)[0].tobytes(), "little")
-    start = int(index[0]) % memory.size
-    where = f"in {memory.name} memory at {start:#x}"
-    if memory is machine.spaces.globe:
-        name = max((name for name in names if names[name] <= GLOBAL + start), key=names.__getitem__)
-        where = f"at {name}" + f"+{GLOBAL + start - names[name]}" * (GLOBAL + start != names[name])
-    return f"{instruction.parts[0]} reads {value} {where} again and again, and nobody writes another value"
+    where = f"{memory.name} memory at {memory.near(int(index[0]) % memory.size)}"
+    return f"{instruction.parts[0]} reads {value} in {where} again and again, and nobody writes another value"

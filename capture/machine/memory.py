@@ -32,12 +32,15 @@ class Memory:
         self.allocated: dict[str, Allocated] = {}
 
     def near(self, address: int) -> str:
-        """The name of an address without the window: its distance from the nearest allocation, if that is near."""
+        """The name of an address without the window: its distance from the nearest allocation, if that is near.
+
+        One below the window, such as a null pointer, is said with it.
+        """
         offsets = {name: address + self.window - each.address for name, each in self.allocated.items()}
         away = {name: max(-at, at - self.allocated[name].size) for name, at in offsets.items()}
         name = min(away, key=away.__getitem__, default="")
         if not name or away[name] > _GAP:
-            return f"{address:#x}"
+            return f"{address + self.window * (address < 0):#x}"
         return f"{name}{offsets[name]:+} of {self.allocated[name].size} bytes"
 
     def inside(self, address: Array, size: int) -> Array:

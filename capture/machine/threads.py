@@ -286,13 +286,12 @@ class Threads:
                 good &= (touched != OUTSIDE).all(axis=1)
             if not good.all():
                 wrong = who[~good]
-                first = int(at[~good][0])
-                # An address below the window, such as a null pointer, has no array beside it.
-                where = memory.near(first) if first >= 0 else f"{first + memory.window:#x}"
+                where = memory.near(int(at[~good][0]))
                 self.fault("bounds", wrong, f"{memory.name} memory at {where} is out of bounds")
             off = good & (at % (align or size) != 0)
             if off.any():
-                words = f"{memory.name} memory at {int(at[off][0]):#x} is not aligned to {align or size} bytes"
+                where = memory.near(int(at[off][0]))
+                words = f"{memory.name} memory at {where} is not aligned to {align or size} bytes"
                 self.fault("alignment", who[off], words)
                 good &= ~off
             if memory is self.spaces.shared and size <= LINE and self.clocked[self.at] < _CLOCKED and good.any():

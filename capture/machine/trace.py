@@ -97,8 +97,7 @@ def trace(
         for factor in factors
         if factor.metadata
     }
-    globe, symbols = _globe(module, arrays, module.starts(function))
-    places = {argument.name: place for argument, place in zip(arrays, symbols.places, strict=True)}
+    globe, places, symbols = _globe(module, arrays, module.starts(function))
     launch = Launch(grid, block, shared, *parameters.packed(given, function.parameters, places))
     tape, log = Tape(1 + sum(argument.count for argument in arrays), _alone(arrays)), Log()
     size = prod(function.cluster)
@@ -106,11 +105,10 @@ def trace(
     clusters = _clusters(grid, function.cluster)
     order = np.argsort(clusters, kind="stable").tolist()  # the blocks of a cluster follow each other
     unknown: dict[str, str] = {}
-    names = {**symbols.named, **{name: place.address for name, place in places.items()}}
     # Without a product an array of integers may stand for anything of its width.
     typed = [argument for argument in arrays if steps or argument.floating]
     history = History(clusters, len(globe.data))
-    job = Job(module, function, launch, globe, symbols.named, tape, log, history, layouts, bind, typed)
+    job = Job(module, function, launch, globe, symbols, tape, log, history, layouts, bind, typed)
 
     def say(ended: int) -> None:
         if progress is not None:
@@ -121,7 +119,7 @@ def trace(
         machine = Machine(job, blocks)
         unknown = unknown or machine.unknown()
         if waits := machine.run(limit, say):
-            note_deadlock(machine, names, last=first + together >= prod(grid))
+            note_deadlock(machine, last=first + together >= prod(grid))
         machine.steps.clear()  # which refer to the machine, whose memory would else stay beside that of the next one
         if log.stopped:
             break
@@ -209,28 +207,24 @@ def _waits(module: Module) -> bool:
     return any(each.parts[0] == "atom" or (each.parts[0] == "ld" and strong & {*each.parts}) for each in body)
 
 
-class _Symbols(NamedTuple):
-    """Where arguments lie, and the addresses of variables by name."""
-
-    places: list[Allocated]
-    named: dict[str, int]
-
-
-def _globe(module: Module, arrays: Sequence[Argument], functions: Mapping[str, int]) -> tuple[Memory, _Symbols]:
-    """Global memory with the arguments, and with the variables of the module, which may have addresses of others."""
+def _globe(
+    module: Module, arrays: Sequence[Argument], functions: Mapping[str, int]
+) -> tuple[Memory, dict[str, Allocated], dict[str, int]]:
+    """Global memory, where arguments lie there, and the addresses of variables, which may have those of others."""
     variables = [variable for variable in module.variables if variable.space in (".global", ".const")]
-    globe, places = lay_out([*(argument.size for argument in arrays), *(max(each.size, 1) for each in variables)])
-    for argument, place in zip(arrays, places, strict=False):
-        at = slice(place.address - GLOBAL, place.address - GLOBAL + place.size)
+    globe, every = lay_out([*(argument.size for argument in arrays), *(max(each.size, 1) for each in variables)])
+    places = {argument.name: place for argument, place in zip(arrays, every, strict=False)}
+    own = {variable.name: place for variable, place in zip(variables, every[len(arrays) :], strict=True)}
+    globe.allocated = own | places
+    for argument in arrays:
         if argument.array is not None:
+            start = places[argument.name].address - GLOBAL
+            at = slice(start, start + argument.size)
             globe.data[at], globe.origin[at] = argument.encode(), argument.origins
-    names = [*(argument.name for argument in arrays), *(variable.name for variable in variables)]
-    globe.allocated = dict(zip(names, places, strict=True))
-    own = places[len(arrays) :]
-    for variable, place in zip(variables, own, strict=True):
-        at = slice(place.address - GLOBAL, place.address - GLOBAL + variable.size)
+    named = {name: place.address for name, place in own.items()}
+    for variable in variables:
+        at = slice(named[variable.name] - GLOBAL, named[variable.name] - GLOBAL + variable.size)
         globe.data[at], globe.origin[at] = np.frombuffer(variable.data or bytes(variable.size), "u1"), NONE
-    named = {variable.name: place.address for variable, place in zip(variables, own, strict=True)}
     known = {**functions, **named}
     for variable in variables:
         for link in variable.links:
@@ -238,7 +232,7 @@ def _globe(module: Module, arrays: Sequence[Argument], functions: Mapping[str, i
             bits = bits // (link.mask & -link.mask) & (1 << 8 * link.size) - 1
             start = named[variable.name] - GLOBAL + link.offset
             globe.data[start : start + link.size] = np.frombuffer(bits.to_bytes(link.size, "little"), "u1")
-    return globe, _Symbols(places[: len(arrays)], named)
+    return globe, places, named
 
 
 class Compiled(NamedTuple):

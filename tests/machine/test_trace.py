@@ -147,7 +147,8 @@ def test_addresses_out_of_bounds_are_named():
 
 def test_misaligned_addresses_are_named():
     found = product("f32 [%from+256]", "f32 [%from+252]")
-    assert "is not aligned to 8 bytes" in " ".join(found.text().split())
+    words = "misaligned: global memory at C+252 of 512 bytes is not aligned to 8 bytes"
+    assert words in " ".join(found.text().split())
 
 
 def test_what_nobody_computed_is_named_where_it_is_an_address():

@@ -31,20 +31,26 @@ def deadlocks(text, **how):
 
 
 NEVER_END = {
-    "a flag that nobody sets": (POLLS.format("A", ""), "ld reads 0 at flag again and again"),
-    "one behind the first": (POLLS.format("A", "+8"), "ld reads 0 at flag+8 again and again"),
+    "a flag that nobody sets": (
+        POLLS.format("A", ""),
+        "ld reads 0 in global memory at flag+0 of 16 bytes again and again",
+    ),
+    "one behind the first": (
+        POLLS.format("A", "+8"),
+        "ld reads 0 in global memory at flag+8 of 16 bytes again and again",
+    ),
     "a lock that is taken twice": (
         """@%q bra OVER; atom.global.exch.b32 %v, [%flag], 1;
         A: atom.global.cas.b32 %v, [%flag], 0, 1; setp.ne.u32 %p, %v, 0; @%p bra A; OVER:""",
-        "atom reads 1 at flag again and again",
+        "atom reads 1 in global memory at flag+0 of 16 bytes again and again",
     ),
     "a lock that is exchanged": (
         "A: atom.global.exch.b32 %v, [%flag], 1; setp.ne.u32 %p, %v, 9; @%p bra A;",
-        "atom reads 1 at flag again and again",
+        "atom reads 1 in global memory at flag+0 of 16 bytes again and again",
     ),
     "a back-off that has an end": (
         f"A: nanosleep.u32 %n; shl.b32 %n, %n, 1; min.u32 %n, %n, 64; {POLLS.format('B', '')[3:].replace('B;', 'A;')}",
-        "ld reads 0 at flag again and again",
+        "ld reads 0 in global memory at flag+0 of 16 bytes again and again",
     ),
     "a phase that lacks an arrival": (
         """@!%q mbarrier.arrive.shared.b64 _, [full];
@@ -72,20 +78,20 @@ NEVER_END = {
     ),
     "an address that is gone behind the load": (
         "A: mov.u64 %clock, %flag; ld.volatile.global.u32 %v, [%clock+4]; mov.u64 %clock, 5; bra A;",
-        "ld reads 0 at flag+4 again and again",
+        "ld reads 0 in global memory at flag+4 of 16 bytes again and again",
     ),
     "a back-off by a clock": (
         f"""mov.u64 %clock, %globaltimer; mov.u64 %begin, %clock; A: mov.u64 %clock, %globaltimer;
         sub.u64 %clock, %clock, %begin; setp.gt.u64 %p, %clock, 4000000; cvt.u32.u64 %n, %clock; shr.u32 %n, %n, 2;
         @%p mov.u32 %n, 1000000; nanosleep.u32 %n; {POLLS.format("B", "+4")[3:].replace("B;", "A;")}""",
-        "ld reads 0 at flag+4 again and again",
+        "ld reads 0 in global memory at flag+4 of 16 bytes again and again",
     ),
     "a lock that is tried after a time by a clock": (
         """mov.u32 %v, 1; @%q st.volatile.global.u32 [%flag+4], %v;
         A: atom.global.cas.b32 %v, [%flag+4], 0, 1; mov.u64 %begin, %clock64;
         B: mov.u64 %clock, %clock64; sub.u64 %clock, %clock, %begin; setp.lt.s64 %p, %clock, 64; @%p bra B;
         setp.ne.u32 %p, %v, 0; @%p bra A;""",
-        "atom reads 1 at flag+4 again and again",
+        "atom reads 1 in global memory at flag+4 of 16 bytes again and again",
     ),
     "a phase that is tried by a clock": (
         """@!%q mbarrier.arrive.shared.b64 _, [full]; mov.u64 %begin, %clock64;
@@ -97,7 +103,7 @@ NEVER_END = {
         f"""setp.ge.u32 %p, %t, 32; @%p ret; @%q bra OVER;
         {POLLS.format("A", "")}
         OVER: bar.warp.sync -1; st.volatile.global.u32 [%flag], 1;""",
-        "ld reads 0 at flag again and again",
+        "ld reads 0 in global memory at flag+0 of 16 bytes again and again",
     ),
 }
 
@@ -116,16 +122,23 @@ def test_each_place_says_who_waits_there():
     setp.eq.u32 %p, %s, 1; @%p bra SECOND;\n{POLLS.format("A", "")} st.volatile.global.u32 [%flag+4], 1; bra OVER;
     SECOND: \n{POLLS.format("B", "+4")} st.volatile.global.u32 [%flag], 1; OVER: bar.sync 1, 96;"""
     one, other, third = sorted(deadlocks(text, block=128), key=lambda words: words.partition("warp ")[2])
-    assert "warp 0 waits for ever: ld reads 0 at flag again and again, and nobody writes another value (line 9" in one
-    assert "warp 1 waits for ever: ld reads 0 at flag+4 again and again" in other
+    assert "warp 0 waits for ever: ld reads 0 in global memory at flag+0 of 16 bytes again and again," in one
+    assert "and nobody writes another value (line 9" in one
+    assert "warp 1 waits for ever: ld reads 0 in global memory at flag+4 of 16 bytes again and again" in other
     assert "warp 2 waits for ever: barrier 1 lacks 64 of 96 threads (line 7" in third
+
+
+def test_a_variable_that_is_called_like_an_argument_hides_it_not():
+    variable = ".global .b32 flag[4]; " + HEAD
+    found = run(variable + POLLS.format("A", "") + "ret; }", ["flag=u32[2]=0"], limit=20_000)
+    assert "at flag+0 of 8 bytes" in found.findings[0].words, found
 
 
 def test_what_no_other_thread_writes_is_not_waited_for():
     """A parameter, a constant, and a variable of the thread itself, which the loop reads, too."""
     loop = POLLS.format("A", "").replace("A: ", "A: ld.param.u64 %flag, [flag]; ld.local.u32 %n, [own]; ")
     (words,) = deadlocks(".local .b32 own; st.local.u32 [own], 5;" + loop)
-    assert "ld reads 0 at flag again" in words
+    assert "ld reads 0 in global memory at flag+0 of 16 bytes again" in words
 
 
 #: What a thread or block does for so many rounds before it writes.
