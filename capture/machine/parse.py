@@ -45,6 +45,9 @@ _DIRECTIVE = re.compile(rf"({'|'.join(map(re.escape, ('.reg', *SPACES)))})(\..+)
 #: What encloses a list, for what encloses one in a call.
 _BRACES = {"(": "{", ")": "}"}
 
+#: How files end that are compiled by themselves, as a kernel's author writes them, unlike a library's headers.
+_SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".py")
+
 #: Directives that end with their line.
 _OF_A_LINE = (".loc", ".file", ".version", ".target", ".address_size")
 
@@ -181,13 +184,15 @@ class _Reader:
         """Note where in the source what follows comes from: a file, line and column, and where that is inlined.
 
         The place of a call has come before, with where that is inlined in turn. The author knows the file of the
-        outermost place: the innermost place in that file is named.
+        outermost place, or of the outermost one in no header, where a library's kernel calls what it is given: the
+        innermost place in that file is named.
         """
         place = known = tuple(words[1:4])
         if "inlined_at" in words:
             outer = tuple(words[words.index("inlined_at") + 1 :][:3])
             known = self.callers.get(outer, outer)
-            if place[0] == known[0] and place[1] != "0":
+            own, outside = (self.files.get(file, "").endswith(_SOURCES) for file in (place[0], known[0]))
+            if place[1] != "0" and (place[0] == known[0] or (own and not outside)):
                 known = place
         self.callers[place] = known
         named = [

@@ -196,7 +196,9 @@ def test_a_block_that_waits_for_ever_is_named(nvcc):
     silent = re.sub(r"atom.global.exch.b32.*;", "", text)
     assert silent != text
     found = run(silent, STREAM, FORMULA, block=32, grid=3, limit=5000)
-    assert "deadlock: warp 0 waits for ever: ld reads 0 in global memory at ready+4 of 16 bytes" in " ".join(found.text().split())
+    assert "deadlock: warp 0 waits for ever: ld reads 0 in global memory at ready+4 of 16 bytes" in " ".join(
+        found.text().split()
+    )
 
 
 def test_a_part_that_is_taken_from_another_block_is_named(nvcc):

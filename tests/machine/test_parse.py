@@ -160,13 +160,21 @@ PLACES = {
     f".loc 2 9 5, {INLINED} 1 7 3\n.loc 2 9 5, {INLINED} 1 8 3\n.loc 3 4 1, {INLINED} 2 9 5": "gemm.cu:8 via ptx.h:4",
     f".loc 1 7 3\n.loc 1 0 3, {INLINED} 1 7 3": "gemm.cu:7",
     f".loc 1 7 3\n.loc 2 0 3, {INLINED} 1 7 3": "gemm.cu:7",
+    # A kernel of a header calls a function of the file that is compiled, and that one functions of headers.
+    f".loc 2 7 3\n.loc 1 5 5, {INLINED} 2 7 3": "gemm.cu:5",
+    f".loc 2 7 3\n.loc 1 0 5, {INLINED} 2 7 3": "copy.h:7",
+    f".loc 2 7 3\n.loc 1 9 5, {INLINED} 2 7 3\n.loc 2 11 9, {INLINED} 1 9 5": "gemm.cu:9 via copy.h:11",
+    f".loc 2 7 3\n.loc 1 9 5, {INLINED} 2 7 3\n.loc 3 4 1, {INLINED} 1 9 5": "gemm.cu:9 via ptx.h:4",
+    f".loc 2 7 3\n.loc 3 4 1, {INLINED} 2 7 3\n.loc 1 9 5, {INLINED} 3 4 1": "gemm.cu:9",
+    f".loc 2 7 3\n.loc 3 4 1, {INLINED} 2 7 3": "copy.h:7 via ptx.h:4",
+    f".loc 1 7 3\n.loc 4 4 1, {INLINED} 1 7 3": "gemm.cu:7 via other.cu:4",
 }
 
 
 @pytest.mark.parametrize("places", PLACES)
 def test_an_inlined_instruction_is_of_the_line_that_calls(places):
     text = KERNEL.replace("CHANGES", f"{places}\nmov.u32 %s, 0;")
-    text += '.file 1 "/src/gemm.cu"\n.file 2 "/include/copy.h"\n.file 3 "ptx.h"\n'
+    text += '.file 1 "/src/gemm.cu"\n.file 2 "/include/copy.h"\n.file 3 "ptx.h"\n.file 4 "other.cu"\n'
     place = parse(text).functions["turn"].body[-2].place
     assert str(place) == PLACES[places].replace("line 19", f"line {place.line}")
     assert place.named == str(place).partition(" via ")[0]
