@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import sys
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -112,6 +113,26 @@ class Packed:
     def array(self) -> Array:
         """The elements as an array."""
         return _array(self.data)
+
+
+def by_field(table: Array) -> Array:
+    """The numbers of a table, all of one field after all of another."""
+    import numpy as np
+
+    return np.ascontiguousarray(table.view("<i2").reshape(-1, len(Element._fields)).T)
+
+
+def by_element(numbers: bytes) -> bytes:
+    """The packed elements of which these are the numbers, all of one field after all of another.
+
+    Raises:
+        ValueError: there are not as many of each.
+    """
+    fields, elements = len(Element._fields), array("h", bytes(len(numbers)))
+    size = len(numbers) // fields
+    for at in range(fields):
+        elements[at::fields] = array("h", numbers[at * size : (at + 1) * size])
+    return elements.tobytes()
 
 
 def pack(elements: Iterable[tuple[int, ...]]) -> bytes:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import LanemapError
 from ..isa.instructions import instruction
 from ..text import grouped, spans
-from .fragment import PLACE, Element, Fragment, chosen
+from .fragment import PLACE, Fragment, by_field, chosen
 
 
 def check(fragment: Fragment) -> list[str]:
@@ -63,7 +63,7 @@ def check(fragment: Fragment) -> list[str]:
 def check_ranges(fragment: Fragment) -> list[str]:
     """What is wrong with single elements: coordinates that the fragment does not have, and windows the wrong way."""
     table = fragment.table
-    numbers = np.ascontiguousarray(table.view("<i2").reshape(-1, len(Element._fields)).T)
+    numbers = by_field(table)
     least, most = numbers.min(axis=1, initial=1), numbers.max(axis=1, initial=0)
     findings = [
         f"{name} {spans(np.unique(outside).tolist())} is outside {inside.start}..{inside.stop - 1}"

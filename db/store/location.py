@@ -10,7 +10,7 @@ from ..errors import LanemapError
 from ..text import masked
 
 #: Raised with every change of the tables and views. A database of another version is never read.
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 
 _RIGHT = "write postgresql://USER@HOST/NAME, with @ : / ? # % in a password as %40 %3A %2F %3F %23 %25"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|(postgres|sqlite|file)[a-z0-9+]*:", re.IGNORECASE)

@@ -17,7 +17,7 @@ from sys import getsizeof
 from typing import Any, TypeVar
 
 from ..errors import DamagedError, LanemapError
-from ..layout.fragment import Citation, Packed, part
+from ..layout.fragment import Citation, Packed, by_element, part
 from ..rows import Rows
 from .integrity import TABLES as TABLES_SEALED
 from .integrity import problems, seal_of_table
@@ -194,10 +194,10 @@ class Reader(ABC):
         for number, digest, elements, registers, cols, lender in rows:
             try:
                 if lender is None:
-                    read[number] = zlib.decompressobj().decompress(elements, _MOST_BYTES)
+                    read[number] = by_element(zlib.decompressobj().decompress(elements, _MOST_BYTES))
                 else:
                     read[number] = part(whole[lender], registers, cols)
-            except (TypeError, zlib.error):
+            except (TypeError, ValueError, zlib.error):
                 read[number] = b""
             if sha256(read[number]).hexdigest() != digest:
                 raise self.damaged(f"the elements of mapping {number}")

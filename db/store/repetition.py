@@ -66,20 +66,19 @@ def extents(tables: Mapping[str, Any], shared: Mapping[str, str], wholes: Mappin
 def lenders(tables: Mapping[str, Any], families: Mapping[str, str], wholes: Mapping[str, Extent]) -> dict[str, str]:
     """For each table that is the part of a larger one in its registers and columns, the digest of that, by digest.
 
-    That of a member of a family, which ``families`` has by its digest, is looked for in the family first.
+    ``families`` has, by the digest of each member, that of the table of which it has the first columns.
     """
     largest = defaultdict[bytes, list[str]](list)
     shared: dict[str, str] = {}
     for digest, table in sorted(tables.items(), key=lambda item: -len(item[1])):
+        family = families.get(digest, digest)
+        if family != digest and family in tables:
+            shared[digest] = shared.get(family, family)
+            continue
 
         def holds(larger: str, part: Any = table, extent: Extent = wholes[digest]) -> bool:
             return np.array_equal(extent.within(tables[larger]).view("<i2"), part.view("<i2"))
 
-        family = families.get(digest, digest)
-        lender = shared.get(family, family)
-        if lender != digest and lender in tables and holds(lender):
-            shared[digest] = lender
-            continue
         # Either is the same in a part, whose columns are fewer, or whose registers are.
         alike = [chosen(table, table[name] == 0).tobytes() for name in ("col", "reg")]
         found = filter(holds, dict.fromkeys(chain.from_iterable(largest[begin] for begin in alike)))

@@ -6,7 +6,7 @@ member       another shape of the operand of a fragment, whose layout is the fir
              ``named`` has each fragment under each of its shapes
 citation     what else a source says about a layout, ``words`` in JSON, once for all of which it says the same
 mapping      a distinct set of elements, by digest; fragments with equal layouts share one. It holds them packed and
-             compressed, for reading many at once, and ``digest`` is their sha256 as they are packed; ``element`` holds
+             compressed by field, for reading many at once, and ``digest`` is their sha256 by element; ``element`` holds
              the first of ``times`` repetitions, for SQL: what is in registers below ``registers`` and columns below
              ``cols``. Each one more is so many registers and ``width`` columns further. A mapping that is part of a
              larger one, as D and B of wgmma are of those with the largest N, has neither of its own, but those of

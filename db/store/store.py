@@ -23,7 +23,7 @@ from ..isa.forms import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
 from ..isa.not_found import source_names
 from ..isa.spelling import atom, opcode
-from ..layout.fragment import Citation, Fragment, Source, check_names
+from ..layout.fragment import Citation, Fragment, Source, by_field, check_names
 from ..layout.structure import check
 from . import schema
 from .connection import busy, connected, recover, wait_for_lock
@@ -350,7 +350,7 @@ def _store_elements(connection: sa.Connection, fragments: Sequence[Fragment]) ->
     extent = extents(tables, shared, wholes)
     stored = {digest: extent[digest].within(table) for digest, table in tables.items() if digest not in shared}
     lending = [
-        (digest, compress(tables[digest].data, 1), *extent[digest], None, rows_sum(rows))
+        (digest, compress(by_field(tables[digest]).data, 1), *extent[digest], None, rows_sum(rows))
         for digest, rows in stored.items()
     ]
     _insert(connection, mapping, lending)

@@ -536,18 +536,25 @@ def test_a_write_is_seen_that_is_still_in_a_write_ahead_log(file, tmp_path, monk
             database.sources()
 
 
-def test_a_flipped_bit_is_noticed_when_elements_are_read(file):
+def test_a_flipped_bit_never_gives_other_elements(file):
+    """Most are noticed; the others are another way to compress the same."""
     with sqlite3.connect(file) as connection:
         number, packed = connection.execute("SELECT id, elements FROM mapping ORDER BY id LIMIT 1").fetchone()
-        chance = random.Random(4)
+        with lanemap.open(file) as database:
+            written = database.reader.packed([number])
+        chance, noticed = random.Random(4), 0
         for _ in range(30):
             damaged = bytearray(packed)
             damaged[chance.randrange(len(packed))] ^= 1 << chance.randrange(8)
             connection.execute("UPDATE mapping SET elements = ? WHERE id = ?", (bytes(damaged), number))
             connection.commit()
-            with lanemap.open(file) as database, pytest.raises(lanemap.LanemapError) as error:
-                database.reader.packed([number])
-            assert f"{file} is damaged" in str(error.value)
+            with lanemap.open(file) as database:
+                try:
+                    assert database.reader.packed([number]) == written
+                except lanemap.LanemapError as error:
+                    assert f"{file} is damaged" in str(error)
+                    noticed += 1
+        assert noticed > 20
         connection.execute("DELETE FROM fragment")
         connection.execute("DELETE FROM mapping")
         connection.commit()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lanemap.db.layout.fragment import element_type, first_columns, packed
+from lanemap.db.layout.fragment import by_element, by_field, element_type, first_columns, packed
 from lanemap.db.store.repetition import extents, lenders, whole
 
 
@@ -50,7 +50,8 @@ def test_what_is_stored_gives_all_elements(lanes, rows, slots, columns, times, d
     cols = data.draw(st.lists(st.integers(1, times * columns), max_size=3))
     tables = {"all": table} | {str(col): table[table["col"] < col] for col in cols}
     wholes = {digest: whole(each) for digest, each in tables.items()}
-    shared = lenders(tables, {}, wholes)
+    families = dict.fromkeys(map(str, cols), "all") if data.draw(st.booleans()) else {}
+    shared = lenders(tables, families, wholes)
     for digest, extent in extents(tables, shared, wholes).items():
         lender = tables[shared.get(digest, digest)]
         assert taken(lender, extent) == set(map(tuple, tables[digest].tolist())), digest
@@ -89,3 +90,11 @@ def test_first_columns_are_those_of_the_table(columns, ascending, counts):
         expected = b"".join(element.tobytes() for element in table if element["col"] < count)
         assert cells.data == cells.array.tobytes() == expected
         assert cells.digest == sha256(expected).hexdigest()
+
+
+@given(st.lists(st.tuples(*[st.integers(-(1 << 15), (1 << 15) - 1)] * 7), max_size=9))
+@settings(max_examples=30)
+def test_numbers_by_field_are_put_back_by_element(rows):
+    table = np.array(rows, element_type())
+    assert by_field(table).tolist() == [table[name].tolist() for name in table.dtype.names]
+    assert by_element(by_field(table).tobytes()) == table.tobytes()
