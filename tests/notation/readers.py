@@ -6,6 +6,7 @@ C++ is compiled in test_cpp, and Triton parses encodings in test_triton.
 import json
 import math
 import re
+from ast import literal_eval
 
 import numpy as np
 import pytest
@@ -82,7 +83,9 @@ def linear(text, fragment):
         return found
 
     if fragment.threads == 1:
-        return rows_of(fragment, spread(bases["offset"]).T[:, None])
+        found = rows_of(fragment, spread(bases["offset"]).T[:, None])
+        rows, cols = fragment.dimensions
+        return found[(found["row"] < rows) & (found["col"] < cols)]
     lanes = spread(np.concatenate([bases["lane"], bases["warp"]]))
     return rows_of(fragment, np.moveaxis(lanes[:, None] ^ spread(bases["register"])[None], -1, 0))
 
@@ -132,7 +135,21 @@ def _as_tuple(tree):
 
 
 def ptx_formula(text, fragment):
-    """The evaluator of documents, of the elements that the cases of ``row`` cover."""
+    """The evaluator of documents, of the elements that the cases of ``row`` cover; or the canonical layout by hand."""
+    if canonical := re.fullmatch(r"Swizzle<(\d),(\d),(\d)> o (.+):(.+)\n", text):
+        bits, base, shift = map(int, canonical.groups()[:3])
+        modes = [*zip(*map(literal_eval, canonical.groups()[3:]), strict=True)]
+
+        def layout(*place):
+            """CuTe's: the first extent of a mode is the fastest."""
+            total = 0
+            for index, (extents, weights) in zip(place, modes, strict=True):
+                for extent, weight in zip(extents, weights, strict=True):
+                    total, index = total + index % extent * weight, index // extent
+            return total
+
+        # The swizzle is of bytes.
+        return in_memory(fragment, layout, bits, base + 4 - (32 // fragment.slots).bit_length(), shift)
     formula, letter = parse(text), {"B": "b", "C": "c", "D": "c", "E": "e"}.get(fragment.role, "a")
     held = np.any(coverage(formula, "row", letter, fragment.registers * fragment.slots, fragment.threads), axis=0)
     lane, element = np.nonzero(held)

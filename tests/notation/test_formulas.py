@@ -44,7 +44,12 @@ def test_what_is_dense_has_both(layouts):
     """Of what fills lanes and registers, and of metadata, there is one from a slot; only windows have none back."""
     for fragment in layouts:
         places = fragment.threads * fragment.registers * fragment.slots
-        assert in_cases(fragment) or fragment.tile or (fragment.role != "E" and len(fragment.table) < places), fragment
+        assert (
+            in_cases(fragment)
+            or fragment.role == "t"
+            or getattr(fragment.tile, "narrow", 0)
+            or (fragment.role != "E" and len(fragment.table) < places)
+        ), fragment
         held = [*zip(*(fragment.table[name].tolist() for name in ("computation", "row", "col")), strict=True)]
         assert bool(to_slot(fragment)) == (not fragment.windowed and len({*held}) == len(held)), fragment
 
@@ -67,6 +72,17 @@ def test_one_wrong_element_is_no_formula_or_another_one(layouts):
 def test_a_swizzled_word_is_an_exclusive_or_of_sums(run):
     shown = run("show", *"wgmma m64n128k16 f16 B 128B.K".split()).out
     assert "    word = (row // 2 + col * 32) ^ col % 8 * 4\n    slot = row % 2\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "canonical"),
+    [
+        ("wgmma m64n64k16 f16 B 128B.K", "Swizzle<3,4,3> o ((8,8),(64,1)):((64,512),(1,512))"),
+        ("wgmma.sp m64n64k64 e4m3 A 64B.K", "Swizzle<2,4,3> o ((8,8),(64,1)):((64,512),(1,512))"),
+    ],
+)
+def test_what_is_measured_in_swizzled_memory_has_the_canonical_layout(run, words, canonical):
+    assert f"\nsource:   h200-sm_90a\n\n    {canonical}\n" in run("show", *words.split(), "--source", "h200-sm_90a").out
 
 
 def test_a_measured_operand_shows_both_ways_and_marks_are_explained(run):

@@ -1,5 +1,6 @@
 """Every notation over every fragment of every source: it says just what the rows say, or refuses by name."""
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,7 @@ from lanemap.db.render.notation import NOTATIONS, express
 from lanemap.db.render.notation.table import RefusedError
 
 from ..modes import examples
+from ..shared_memory import box, memory
 from ..shipped import CORRECTED
 from .made import corrupted, matrices, supplied, unheard_of, warpgroup
 from .readers import READERS
@@ -74,7 +76,43 @@ def test_operands_in_memory_lie_where_the_text_puts_them(in_memory, form):
             said += 1
         except RefusedError as error:
             assert str(error).startswith(f"{fragment}: ")
-    assert said == len(in_memory) if form in ("cute", "cpp") else said < len(in_memory)
+    assert said == len(in_memory) if form in ("cute", "cpp", "ptx-formula") else said < len(in_memory)
+
+
+@pytest.mark.slow
+def test_a_linear_layout_in_memory_is_one_to_one_over_whole_lines(every_width):
+    """A model of memory that is filled by hand has the same at each place, also where an operand has nothing."""
+    partly = refused = padded = 0
+    few = re.compile(r"m\d+n(8|24|32)(k|$)")
+    for fragment in every_width:
+        of = fragment.tile
+        if fragment.source != CORRECTED or not of or fragment.windowed or not few.match(fragment.shape):
+            continue
+        rows, cols = fragment.dimensions
+        try:
+            text = express("linear", fragment)
+        except RefusedError as error:
+            padded += (has_padding := "padding" in str(error))
+            refused += 1
+            assert has_padding or (of.size * 8 // of.bits).bit_count() > 1, error
+            continue
+        if said := re.match(r"// of a tensor of (\d+) x (\d+), which begins with this operand\n", text):
+            rows, cols = map(int, said.groups())
+            partly += 1
+        held = np.zeros((1, 2), int)
+        for basis in json.loads(re.search(r"offset = (\[\[.*?\]\])", text)[1]):
+            held = np.concatenate([held, held ^ basis])
+        mn, k = (cols, rows) if fragment.role == "B" else (rows, cols)
+        if fragment.role == "t":
+            lies = np.array(box(of.mode, rows, of.span, 0)).reshape(rows, cols, -1)[..., 0] * 8
+        else:
+            found, size = memory(of.mode, of.major, of.bits, mn, k)
+            assert size == of.size
+            lies = np.array([found[cell] for cell in np.ndindex(mn, k)]).reshape(mn, k)
+        lies = lies.T if fragment.role == "B" else lies
+        assert len(held) == lies.size == len(np.unique(held, axis=0))
+        assert np.array_equal(lies[tuple(held.T)], np.arange(len(held)) * of.bits), fragment
+    assert min(partly, refused - padded, padded) > 3, (partly, refused, padded)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -101,11 +102,15 @@ def ptx_formula(fragment: Fragment, _: str) -> str:
     """Definitions of ``row`` and ``col``, after the terms they use, and of ``computation``, from 1, if several.
 
     A coordinate is a sum of bit fields of the lane and ``i``, in as few cases as can be had by halving the elements,
-    then the lanes. Where only some lanes hold elements, the cases of ``row`` say which.
+    then the lanes. Where only some lanes hold elements, the cases of ``row`` say which. Of an operand in shared memory
+    it is the canonical layout, with numbers for its letters (9.7.17.5.1.2.1.3).
 
     Raises:
         RefusedError: a coordinate takes too many cases for a formula, or no bits tell which lanes hold it.
     """
+    if isinstance(of := fragment.tile, Tile) and not of.narrow:
+        with suppress(RefusedError):
+            return f"{swizzle(of.mode)} o {_unswizzled(fragment, of)}\n"
     held = table(fragment)
     coordinates = held.everywhere
     threads, values = coordinates["row"].shape
@@ -222,14 +227,25 @@ def cute(fragment: Fragment, name: str) -> str:
     return _alias(f"{name}_thr_id", [(digit,) for digit in threads]) + _alias(name, _digits(fragment, counted[first]))
 
 
-def _in_memory(fragment: Fragment, of: Tile | BoundingBox, name: str) -> str:
+def _unswizzled(fragment: Fragment, of: Tile | BoundingBox) -> Sum:
+    """The place of each (mn, k) in shared memory before its bytes are swizzled, counted in elements.
+
+    Raises:
+        RefusedError: the mode of the operand puts its elements elsewhere.
+    """
     if not np.array_equal(shared(fragment.key, places(of)), fragment.table):
         raise RefusedError(f"{fragment}: its elements do not lie as its mode says")
     step = WORD // fragment.slots
-    modes = [[digit._replace(weight=digit.weight // step) for digit in axis] for axis in strides(of).axes]
-    moved = swizzle(of.mode)
+    return Sum(
+        0, tuple(tuple(digit._replace(weight=digit.weight // step) for digit in axis) for axis in strides(of).axes)
+    )
+
+
+def _in_memory(fragment: Fragment, of: Tile | BoundingBox, name: str) -> str:
+    moved, step = swizzle(of.mode), WORD // fragment.slots
     moved = moved._replace(first=(8 << moved.first).bit_length() - step.bit_length())  # counted in elements
-    return f"{_alias(f'{name}_linear', modes)}using {name} = ComposedLayout<{moved}, _0, {name}_linear>;\n"
+    plain = _alias(f"{name}_linear", _unswizzled(fragment, of).axes)
+    return f"{plain}using {name} = ComposedLayout<{moved}, _0, {name}_linear>;\n"
 
 
 def _products(threads: Sequence[Digit], count: int) -> Array:
@@ -333,9 +349,14 @@ def linear(fragment: Fragment, name: str) -> str:
     """An alias of a ``#ttg.linear`` attribute: the cell is the XOR of a basis for each bit of register, lane and warp.
 
     ``register`` counts the elements i, ``lane`` the threads of a warp. Of an operand in shared memory it is a
-    ``#ttg.shared_linear``, whose ``offset`` counts elements.
+    ``#ttg.shared_linear``, whose ``offset`` counts elements. As Triton has one for whole tensors, it is that of all
+    that lies in the lines of the operand.
     """
-    coordinates = cells(fragment)
+    of = fragment.tile
+    if isinstance(of, Tile) and of.narrow:
+        raise RefusedError(f"{fragment}: its units of 16 bytes have padding, which no tensor has: export cute or cpp")
+    lines = {} if fragment.windowed else table(fragment).lines()
+    coordinates = {name: lines[name] for name in ("row", "col")} if lines else cells(fragment)
     threads, values = coordinates["row"].shape
     for count, unit in ((values, "elements per lane"), (threads, "lanes")):
         if count & (count - 1):
@@ -351,10 +372,11 @@ def linear(fragment: Fragment, name: str) -> str:
         why = f"has {held}, but the XOR of the bases of its bits is {recomputed[lane, element, axis]}"
         raise refusal(fragment, lane, element, why)
     within = fragment.group.bit_length() - 1
-    if of := fragment.tile:
-        return (
-            f"#{name} = #ttg.shared_linear<{{offset = {registers.tolist()}, block = []}}, alignment = {of.alignment}>\n"
-        )
+    if of:
+        rows, cols = every[0].max(axis=0) + 1
+        part = f"// of a tensor of {rows} x {cols}, which begins with this operand\n" if lines else ""
+        offset = f"offset = {registers.tolist()}, block = []"
+        return f"{part}#{name} = #ttg.shared_linear<{{{offset}}}, alignment = {of.alignment}>\n"
     bases = {"register": registers, "lane": lanes[:within], "warp": lanes[within:]}
     parts = [f"{part} = {vectors.tolist()}" for part, vectors in bases.items()]
     return f"#{name} = #ttg.linear<{{{', '.join([*parts, 'block = []'])}}}>\n"

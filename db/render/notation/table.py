@@ -83,7 +83,7 @@ class Table:
 
         In lines of shared memory that are held in part, rows or columns go on to the end of a line.
         """
-        if whole := self._lines():
+        if whole := self.lines():
             return whole
         counts = (self.fragment.threads, self.fragment.per_thread)
         near = []
@@ -93,8 +93,8 @@ class Table:
             near.append(np.maximum(place, 0))
         return {name: values[np.ix_(*near)] for name, values in self.coordinates.items()}
 
-    def _lines(self) -> dict[str, Array]:
-        """The coordinates in all of a tile of shared memory; empty where what is held lies otherwise."""
+    def lines(self) -> dict[str, Array]:
+        """The coordinates in all of a tile of shared memory; empty where all is held, or lies otherwise."""
         of, size = self.fragment.tile, self.fragment.per_thread
         if of is None or len(self.elements) == size:
             return {}
