@@ -68,6 +68,11 @@ class Allocated(NamedTuple):
     address: int
     size: int
 
+    @property
+    def bytes(self) -> slice:
+        """Its bytes in global memory."""
+        return slice(self.address - GLOBAL, self.address - GLOBAL + self.size)
+
 
 def lay_out(sizes: Iterable[int]) -> tuple[Memory, list[Allocated]]:
     """Global memory with an allocation of each size, apart from each other."""
@@ -77,8 +82,8 @@ def lay_out(sizes: Iterable[int]) -> tuple[Memory, list[Allocated]]:
         end += -(-size // _ALIGNMENT) * _ALIGNMENT + _GAP
     memory = Memory("global", GLOBAL, end)
     memory.origin[:] = OUTSIDE
-    for address, size in places:
-        memory.origin[address - GLOBAL : address - GLOBAL + size] = UNSET
+    for place in places:
+        memory.origin[place.bytes] = UNSET
     return memory, places
 
 

@@ -195,9 +195,7 @@ class _Reader:
             if place[1] != "0" and (place[0] == known[0] or (own and not outside)):
                 known = place
         self.callers[place] = known
-        named = [
-            f"{self.files[file]}:{line}" for file, line, *_ in (known, place) if file in self.files and line != "0"
-        ]
+        named = [f"{self.files[at]}:{line}" for at, line, *_ in (known, place) if at in self.files and line != "0"]
         self.source = [*dict.fromkeys(named)]
 
     def _inside(self) -> Function:

@@ -18,7 +18,7 @@ from .deadlock import note_deadlock
 from .findings import Judge
 from .labels import ANY, Stored
 from .launch import Dimensions, Job, Launch, Log
-from .memory import GLOBAL, Allocated, Memory, lay_out
+from .memory import Allocated, Memory, lay_out
 from .opcodes import bind
 from .operands import Diagnostic
 from .order import History
@@ -127,8 +127,7 @@ def trace(
             tensor_memory.expect_freed(machine)
             bulk.expect_awaited(machine)
         say(len(blocks))
-    begins = {name: place.address - GLOBAL for name, place in places.items()}
-    lies = {each.name: slice(begins[each.name], begins[each.name] + each.size) for each in arrays}
+    lies = {name: place.bytes for name, place in places.items()}
     output = by_name[steps[-1].left.name] if steps else None
     left = {each.name: _origins(each, globe.origin[lies[each.name]]) for each in ([output] if output else arrays)}
     # Without a product the array that most sums are stored in.
@@ -141,7 +140,7 @@ def trace(
         unwritten = Unwritten(tape)
         for each, before in zip(given, arguments, strict=True):
             if each.name in left:
-                writer = history.globe.writer[begins[each.name] + np.arange(prod(each.shape)) * each.bits // 8]
+                writer = history.globe.writer[lies[each.name].start + np.arange(prod(each.shape)) * each.bits // 8]
                 filled = before.array is not None and each is not output
                 made[each.name], found = unwritten.left(
                     judge, each.name, left[each.name], writer, machine, filled=filled
@@ -212,25 +211,25 @@ def _globe(
 ) -> tuple[Memory, dict[str, Allocated], dict[str, int]]:
     """Global memory, where arguments lie there, and the addresses of variables, which may have those of others."""
     variables = [variable for variable in module.variables if variable.space in (".global", ".const")]
-    globe, every = lay_out([*(argument.size for argument in arrays), *(max(each.size, 1) for each in variables)])
+    globe, every = lay_out([each.size for each in arrays] + [each.size for each in variables])
     places = {argument.name: place for argument, place in zip(arrays, every, strict=False)}
-    own = {variable.name: place for variable, place in zip(variables, every[len(arrays) :], strict=True)}
-    globe.allocated = own | places
     for argument in arrays:
         if argument.array is not None:
-            start = places[argument.name].address - GLOBAL
-            at = slice(start, start + argument.size)
+            at = places[argument.name].bytes
             globe.data[at], globe.origin[at] = argument.encode(), argument.origins
+    own = dict[str, Allocated]()
+    for variable, place in zip(variables, every[len(arrays) :], strict=True):
+        own[variable.name] = place
+        globe.data[place.bytes] = np.frombuffer(variable.data or bytes(place.size), "u1")
+        globe.origin[place.bytes] = NONE
+    globe.allocated = own | places
     named = {name: place.address for name, place in own.items()}
-    for variable in variables:
-        at = slice(named[variable.name] - GLOBAL, named[variable.name] - GLOBAL + variable.size)
-        globe.data[at], globe.origin[at] = np.frombuffer(variable.data or bytes(variable.size), "u1"), NONE
     known = {**functions, **named}
     for variable in variables:
         for link in variable.links:
             bits = known.get(link.name, 0) + link.more & link.mask
             bits = bits // (link.mask & -link.mask) & (1 << 8 * link.size) - 1
-            start = named[variable.name] - GLOBAL + link.offset
+            start = own[variable.name].bytes.start + link.offset
             globe.data[start : start + link.size] = np.frombuffer(bits.to_bytes(link.size, "little"), "u1")
     return globe, places, named
 
@@ -269,9 +268,8 @@ def compiled(kernel: Any, *, files: bool = True) -> Compiled:
 def _faults(log: Log) -> list[Diagnostic]:
     found = []
     for fault, count in log.faults.values():
-        where = f"warp {fault.thread // 32}, lane {fault.thread % 32}" + (
-            f" of block {fault.block}" if fault.block else ""
-        )
+        of_block = f" of block {fault.block}" * bool(fault.block)
+        where = f"warp {fault.thread // 32}, lane {fault.thread % 32}{of_block}"
         times = f", {count} times" if count > 1 else ""
         words = f"{FAULTS[fault.kind]}: {fault.words} ({fault.place}, {where}{times})"
         found.append(Diagnostic(fault.kind, words, fault.place.named, count=count))
