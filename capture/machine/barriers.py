@@ -8,11 +8,12 @@ import numpy as np
 from ...db.isa.instructions import WARP
 from ...db.layout.algebra import Array
 from .accesses import BLOCK, PLAIN, WEAK, Manner
+from .exchange import named_by
 from .launch import Maker, Step, Unknown, known
 from .moves import space_of
 from .order import Mbarrier, latest
 from .ptx import Function, Name, Operand, Statement
-from .schedule import ABSENT, ARRIVED, COMPLETE, ENDED, OF_CLUSTER, POLLS, RUNS, Machine, aligned, together
+from .schedule import ABSENT, ARRIVED, COMPLETE, ENDED, GATHERS, POLLS, RUNS, Machine, aligned
 from .values import UNSET, ActiveThreads
 
 #: Bytes of an object of mbarrier.
@@ -31,9 +32,8 @@ def _barrier(machine: Machine, instruction: Statement, function: Function) -> St
     """bar.sync, bar.arrive, and barrier with its words (9.7.13.1)."""
     words = {*instruction.parts[1:]}
     operation = next((word for word in ("popc", "and", "or") if word in words), None)
-    if words - {"sync", "arrive", "aligned", "cta", "red", operation, "u32", "pred"} or ("red" in words) != bool(
-        operation
-    ):
+    others = words - {"sync", "arrive", "aligned", "cta", "red", operation, "u32", "pred"}
+    if others or ("red" in words) != bool(operation):
         raise Unknown(f"{instruction.opcode} is not known")
     operands = [*instruction.operands]
     then = _counted(machine, operands.pop(0), operands.pop(), operation, function) if operation else None
@@ -51,6 +51,7 @@ def _of_cluster(machine: Machine, instruction: Statement, _: Function) -> Step:
     """barrier.cluster, where each thread arrives and then waits for all that have not ended (9.7.13.4)."""
     known(instruction, "cluster arrive wait release acquire relaxed aligned")
     arrives = "arrive" in instruction.parts
+    tells = {"red", "relaxed" if "relaxed" in instruction.parts else "release"}
 
     def step(group: ActiveThreads) -> None:
         _expect_whole(machine, group)
@@ -58,11 +59,13 @@ def _of_cluster(machine: Machine, instruction: Statement, _: Function) -> Step:
             words = "arrives again without a wait" if arrives else "waits without an arrive"
             machine.fault("barrier", np.flatnonzero(wrong), f"who executes {machine.opcode} {words}")
         if arrives:
-            machine.arrive(group.mask, relaxed="relaxed" in instruction.parts)
+            machine.of_cluster[group.mask] = ARRIVED
+            machine.order.meet_cluster(group.threads, tells)
+            machine.gather()
             return
-        machine.leave(np.flatnonzero(group.mask & (machine.of_cluster == COMPLETE)))
-        waits = ActiveThreads.of(group.mask & (machine.of_cluster == ARRIVED))
-        machine.wait(waits, np.full(machine.threads, OF_CLUSTER), None)
+        waits = group.mask & (machine.of_cluster == ARRIVED)
+        machine.state[waits], machine.pc[waits] = GATHERS, machine.at + 1
+        machine.leave(group.mask & (machine.of_cluster == COMPLETE))
 
     return step
 
@@ -75,7 +78,8 @@ def _warp(machine: Machine, instruction: Statement, function: Function) -> Step:
     members = machine.register(instruction.operands[0], "b32", function)
 
     def step(group: ActiveThreads) -> None:
-        for mask in together(group.mask, members.bits):
+        named_by(machine, group)
+        for mask in machine.together(group.mask):
             named = members.bits[mask.argmax()] >> machine.lane & 1
             absent = named.astype(bool) & ~mask & ((machine.state != ENDED) | machine.apart)
             lacks = np.repeat(absent.reshape(-1, WARP).any(axis=1), WARP) & mask

@@ -7,7 +7,7 @@ import numpy as np
 from ...db.isa.instructions import WARP
 from ...db.text import spans
 from .ptx import Statement, bits_of
-from .schedule import ENDED, MEETS, OF_CLUSTER, RUNS, WAITS, Machine
+from .schedule import ARRIVED, ENDED, GATHERS, MEETS, RUNS, WAITS, Machine
 
 
 def note_deadlock(machine: Machine, *, last: bool) -> None:
@@ -24,7 +24,7 @@ def note_deadlock(machine: Machine, *, last: bool) -> None:
         words = f"who is there waits for what none of the {blocks} blocks writes that run at once"
         machine.log.stopped = f"{machine.program[min(abroad)][0].place}: {words}"
         return
-    at = np.where(machine.state == WAITS, machine.pc - 1, machine.pc)
+    at = np.where(np.isin(machine.state, (WAITS, GATHERS)), machine.pc - 1, machine.pc)
     waits = (machine.state != ENDED) & (machine.state != RUNS)
     found = {int(place): waits & (at == place) for place in np.unique(at[waits])}
     found |= polls
@@ -53,8 +53,11 @@ def _lacks(machine: Machine, thread: int) -> str:
     if machine.state[thread] == WAITS:
         number = int(machine.barrier[thread, 0])
         _, there, wanted = machine.gathered(int(machine.owner[thread]), number)
-        name = "the barrier of the cluster" if number == OF_CLUSTER else f"barrier {number}"
-        return f"{name} lacks {wanted - there} of {wanted} threads"
+        return f"barrier {number} lacks {wanted - there} of {wanted} threads"
+    if machine.state[thread] == GATHERS:
+        cluster = machine.owner // machine.cluster
+        came = machine.of_cluster[(machine.state != ENDED) & (cluster == cluster[thread])] == ARRIVED
+        return f"the barrier of the cluster lacks {np.count_nonzero(~came)} of {len(came)} threads"
     if machine.state[thread] == MEETS:
         return "lanes of its warp do not come"
     if not _polls(instruction):

@@ -31,7 +31,7 @@ def _shuffle(machine: Machine, instruction: Statement, function: Function) -> St
         good = at >= high if kind == "up" else at <= high
         at = np.where(good, at, lane) + np.arange(machine.threads) - lane
         origin = value.origins[at]
-        origin[(_members(machine, group) >> machine.lane[at] & 1) == 0] = UNSET
+        origin[(named_by(machine, group) >> machine.lane[at] & 1) == 0] = UNSET
         result.put(value.bits[at], origin if origin.any() else None, group)
         if valid:
             valid.put(good, None, group)
@@ -45,11 +45,17 @@ def _ballot(mask: Array) -> Array:
     return np.repeat(words, WARP)
 
 
-def _members(machine: Machine, group: ActiveThreads) -> Array:
-    """The lanes that each thread names and that execute an instruction with it, itself among them."""
-    members = machine.members()
-    here = _ballot(group.mask)
-    return here if members is None else here & (members | np.uint32(1) << machine.lane)
+def named_by(machine: Machine, group: ActiveThreads) -> Array:
+    """The lanes that each thread names and that execute an instruction with it, itself among them.
+
+    Notes who does not name itself, which the document leaves undefined.
+    """
+    members, here, own = machine.members(), _ballot(group.mask), np.uint32(1) << machine.lane
+    if members is None:
+        return here
+    if (outside := group.mask & (members & own == 0)).any():
+        machine.fault("divergence", np.flatnonzero(outside), f"a lane not in its mask executes {machine.opcode}")
+    return np.asarray(here & (members | own))
 
 
 def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
@@ -61,7 +67,7 @@ def _vote(machine: Machine, instruction: Statement, function: Function) -> Step:
 
     def step(group: ActiveThreads) -> None:
         true = _ballot(value.bits ^ negated)
-        members = _members(machine, group)
+        members = named_by(machine, group)
         yes, no = members & true, members & ~true
         found = {"ballot": yes, "any": yes != 0, "all": no == 0, "uni": (yes == 0) | (no == 0)}[kind]
         result.put(found, None, group)
@@ -85,7 +91,7 @@ def _match(machine: Machine, instruction: Statement, function: Function) -> Step
     def step(group: ActiveThreads) -> None:
         lanes = value.bits.reshape(-1, WARP)
         alike = lanes[:, :, None] == lanes[:, None, :]
-        members = _members(machine, group)
+        members = named_by(machine, group)
         words = np.packbits(alike, axis=2, bitorder="little").view("u4").ravel() & members
         if every:
             whole_ = words == members
@@ -118,7 +124,7 @@ def _reduce(machine: Machine, instruction: Statement, function: Function) -> Ste
         found = np.zeros(machine.threads, numbers.dtype)
         ids, made = value.ids, np.zeros(machine.threads, np.int32)
         for warp, named in dict.fromkeys(
-            zip(group.threads // WARP, _members(machine, group)[group.threads], strict=True)
+            zip(group.threads // WARP, named_by(machine, group)[group.threads], strict=True)
         ):
             at = np.flatnonzero(named >> np.arange(WARP, dtype="u4") & 1) + warp * WARP
             found[at] = reducer[operation].reduce(numbers[at])
@@ -137,7 +143,7 @@ def _elect(machine: Machine, instruction: Statement, function: Function) -> Step
     lane, chosen = machine.register(target.first, "b32", function), machine.register(target.second, "pred", function)
 
     def step(group: ActiveThreads) -> None:
-        first = (_members(machine, group)[:, None] >> np.arange(WARP, dtype="u4") & 1).argmax(axis=1)
+        first = (named_by(machine, group)[:, None] >> np.arange(WARP, dtype="u4") & 1).argmax(axis=1)
         lane.put(first.astype("u4"), None, group)
         chosen.put(machine.lane == first, None, group)
 

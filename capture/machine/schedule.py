@@ -22,12 +22,11 @@ from .ptx import Statement
 from .threads import Threads
 from .values import ActiveThreads, Register
 
-#: What a thread does. One that polls waits for a phase of an object of mbarrier, one that meets for lanes of its warp.
-RUNS, WAITS, ENDED, POLLS, MEETS = range(5)
+#: What a thread does. One that waits is at a barrier of its block, one that gathers at that of its cluster, one that
+#: polls waits for a phase of an object of mbarrier, and one that meets for lanes of its warp.
+RUNS, WAITS, GATHERS, ENDED, POLLS, MEETS = range(6)
 
-#: The barrier that all threads of a cluster have, behind those of a block, and what a thread has done there: it has
-#: arrived, and then so have all others.
-OF_CLUSTER = 16
+#: What a thread has done at the barrier of its cluster: it has arrived, and then so have all others.
 ABSENT, ARRIVED, COMPLETE = range(3)
 
 #: How often threads go round loops before others go first that have done so less.
@@ -53,11 +52,6 @@ _BARRIERS = ("bar", "barrier")
 def aligned(instruction: Statement) -> bool:
     """Whether a barrier takes whole warps, as bar does and barrier where it says so (9.7.13.1)."""
     return instruction.parts[0] == "bar" or "aligned" in instruction.parts
-
-
-def together(mask: Array, members: Array) -> list[Array]:
-    """Threads apart from each other where they give an instruction different masks of lanes."""
-    return [mask & (members == each) for each in np.unique(members[mask])]
 
 
 class Machine(Threads):
@@ -254,7 +248,7 @@ class Machine(Threads):
                     self._in_flight(flights, chosen)
             if self.repeated is not None:
                 self.repeated[at] = self.repeated.get(at, False) | chosen.mask
-            meet = self._meeting(chosen.mask) if "sync" in self.program[at][0].parts else []
+            meet = self.together(chosen.mask) if "sync" in self.program[at][0].parts else []
             for mask in meet:
                 self.order.meet_lanes(mask)
             step(chosen)
@@ -269,18 +263,10 @@ class Machine(Threads):
             return None
         return self.register(instruction.operands[-1], "b32", function).bits
 
-    def _meeting(self, mask: Array) -> list[Array]:
-        """Threads that execute the present instruction, apart where they give it different masks of lanes.
-
-        Notes who is not in its own mask, which the document leaves undefined for every instruction with one.
-        """
+    def together(self, mask: Array) -> list[Array]:
+        """Threads that execute the present instruction, apart where they give it different masks of lanes."""
         members = self.members()
-        if members is None:
-            return [mask]
-        if (outside := mask & (members >> self.lane & 1 == 0)).any():
-            words = f"a lane executes {self.opcode} that is not in its mask"
-            self.fault("divergence", np.flatnonzero(outside), words)
-        return together(mask, members)
+        return [mask] if members is None else [mask & (members == each) for each in np.unique(members[mask])]
 
     def _parted(self, group: ActiveThreads) -> bool:
         """Whether lanes must wait for others of their warp before an instruction with ``.sync``, and do so now."""
@@ -352,17 +338,16 @@ class Machine(Threads):
             for back in np.unique(self.pc[returning]):
                 self.returned[start, int(back)](np.flatnonzero(returning & (self.pc == back)))
             self.depth[returning] -= 1
-        ending = group.mask & ~returning
-        self.stop(ending)
+        self.stop(group.mask & ~returning)
 
     def stop(self, mask: Array) -> None:
         """Threads end, which may release others from a barrier."""
         self.state[mask] = ENDED
         self.pc[mask] = 0
-        for owner in np.unique(self.owner[mask]):
-            waited = np.unique(self.barrier[(self.owner == owner) & (self.state == WAITS), 0])
-            for number in {*waited.tolist(), OF_CLUSTER}:  # of which other blocks may wait
-                self._release(int(owner), int(number))
+        waits = (self.state == WAITS) & np.isin(self.owner, self.owner[mask])
+        for owner, number in sorted({*zip(self.owner[waits].tolist(), self.barrier[waits, 0].tolist(), strict=True)}):
+            self._release(owner, number)
+        self.gather()
 
     def wait(
         self,
@@ -373,7 +358,7 @@ class Machine(Threads):
         arrive: bool = False,
         then: Callable[[Array], None] | None = None,
     ) -> None:
-        """Threads come to a barrier of their block, of all its threads or some (9.7.13.1), or wait at their cluster's.
+        """Threads come to a barrier of their block, of all its threads or some (9.7.13.1).
 
         ``then`` is told which threads go on together.
         """
@@ -382,55 +367,47 @@ class Machine(Threads):
             self.pc[group.mask] = self.at + 1
         self.barrier[group.mask, 0] = number[group.mask]
         self.barrier[group.mask, 1] = 0 if count is None else count[group.mask]
-        for owner in np.unique(self.owner[group.mask]):
+        for owner in np.unique(self.owner[group.mask]).tolist():
             own = group.mask & (self.owner == owner)
-            for each in np.unique(number[own]):
+            for each in np.unique(number[own]).tolist():
                 if then is not None:
-                    self.reductions[int(owner), int(each)] = then
+                    self.reductions[owner, each] = then
                 if arrive:
-                    key = int(owner), int(each)
                     here = np.flatnonzero(own & (number == each))
-                    count_, known = self.arrived.get(key, (0, None))
+                    before, known = self.arrived.get((owner, each), (0, None))
                     known = latest(known, self.order.notice(np.unique(here // WARP)))
-                    self.arrived[key] = count_ + len(here), known
-                self._release(int(owner), int(each))
+                    self.arrived[owner, each] = before + len(here), known
+                self._release(owner, each)
 
-    def arrive(self, mask: Array, *, relaxed: bool) -> None:
-        """Threads arrive at the barrier of their cluster."""
-        self.of_cluster[mask] = ARRIVED
-        self.order.meet_cluster(np.flatnonzero(mask), {"red", "relaxed" if relaxed else "release"})
-        for owner in np.unique(self.owner[mask] // self.cluster * self.cluster):
-            self._release(int(owner), OF_CLUSTER)
+    def gather(self) -> None:
+        """Complete the barrier of each cluster at which all threads have arrived that have not ended (9.7.13.4)."""
+        lacking = (self.state != ENDED) & (self.of_cluster != ARRIVED)
+        size = self.cluster * self.per_block
+        whole = ~np.repeat(lacking.reshape(-1, size).any(axis=1), size)
+        self.of_cluster[whole & (self.of_cluster == ARRIVED)] = COMPLETE
+        self.leave(whole & (self.state == GATHERS))
 
-    def leave(self, threads: Array) -> None:
+    def leave(self, mask: Array) -> None:
         """Threads go on from the barrier of their cluster."""
-        self.of_cluster[threads] = ABSENT
-        self.order.meet_cluster(threads, {"ld", "acquire"})
+        self.state[mask], self.of_cluster[mask] = RUNS, ABSENT
+        self.rounds[mask] = self.rounds[mask].max(initial=0)
+        self.order.meet_cluster(np.flatnonzero(mask), {"ld", "acquire"})
 
     def gathered(self, owner: int, number: int) -> tuple[Array, int, int]:
-        """Who waits at a barrier of a block, or of a cluster, how many have come to it, and how many it takes."""
-        blocks = self.cluster if number == OF_CLUSTER else 1
-        first = owner // blocks * blocks * self.per_block
-        of = slice(first, first + blocks * self.per_block)
+        """Who waits at a barrier of a block, how many have come to it, and how many it takes."""
+        first = owner * self.per_block
+        of = slice(first, first + self.per_block)
         waits = first + np.flatnonzero((self.state[of] == WAITS) & (self.barrier[of, 0] == number))
-        live = self.state[of] != ENDED
-        if number == OF_CLUSTER:
-            return waits, int(np.count_nonzero(live & (self.of_cluster[of] == ARRIVED))), int(np.count_nonzero(live))
-        wanted = int(self.barrier[waits, 1].max(initial=0)) or int(np.count_nonzero(live))
+        wanted = int(self.barrier[waits, 1].max(initial=0)) or int(np.count_nonzero(self.state[of] != ENDED))
         return waits, len(waits) + self.arrived.get((owner, number), (0,))[0], wanted
 
     def _release(self, owner: int, number: int) -> None:
-        """Let threads go on that wait at a barrier of a block, or of a cluster, if all that it takes are there."""
+        """Let threads go on that wait at a barrier of a block, if all that it takes are there."""
         waits, there, wanted = self.gathered(owner, number)
-        if there < max(wanted, 1) or not (len(waits) or number == OF_CLUSTER):
+        if there < wanted or not len(waits):
             return
         self.state[waits] = RUNS
-        self.rounds[waits] = self.rounds[waits].max(initial=0)
-        if number == OF_CLUSTER:
-            of_it = self.owner // self.cluster == owner // self.cluster
-            self.of_cluster[of_it & (self.of_cluster == ARRIVED)] = COMPLETE
-            self.leave(waits)
-            return
+        self.rounds[waits] = self.rounds[waits].max()
         here = np.zeros(self.threads, bool)
         here[waits] = True
         if (arrived := self.arrived.pop((owner, number), None)) is not None:

@@ -206,7 +206,7 @@ NAMING = [
 )
 def test_a_lane_outside_of_its_own_mask_is_named(what, mask, guard, lane, times):
     found = run(OUTSIDE.format(what=what, mask=mask, guard=guard), block=64)
-    named = f"divergence: a lane executes {what.split()[0]} that is not in its mask"
+    named = f"divergence: a lane not in its mask executes {what.split()[0]}"
     words = f"{named} (line 3, warp 0, lane {lane}, {times} times)"
     assert [each.words for each in found.findings] == [words] * bool(times), found
 

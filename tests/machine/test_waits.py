@@ -199,8 +199,10 @@ OF_CLUSTER = {
     f"setp.lt.u32 %p, %b, 1; {ARRIVE} @%p ret; {WAIT}": "",
     f"""setp.lt.u32 %q, %b, 1; {ARRIVE} @%q bra A; {WAIT} st.volatile.global.u32 [%flag], 1; ret;
     {POLLS.format("A", "")} {WAIT}""": "",
-    f"setp.lt.u32 %q, %b, 1; @%q bra A; {ARRIVE} {WAIT} ret; {POLLS.format('A', '')}": (
-        "warps 0-1 wait for ever: the barrier of the cluster lacks 64 of 128 threads"
+    f"""setp.lt.u32 %q, %b, 1; @!%q bra A; {ARRIVE} {WAIT} ret;
+    A: add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 50; @%p bra A;""": "",
+    f"setp.lt.u32 %q, %b, 1; @%q bra A; {ARRIVE}\n{WAIT}\nret; {POLLS.format('A', '')}": (
+        "warps 0-1 wait for ever: the barrier of the cluster lacks 64 of 128 threads (line 9"
     ),
 }
 
