@@ -7,7 +7,7 @@ import numpy as np
 from ...db.isa.instructions import WARP
 from ...db.text import spans
 from .ptx import Statement, bits_of
-from .schedule import ARRIVED, ENDED, GATHERS, MEETS, RUNS, WAITS, Machine
+from .schedule import ARRIVED, ENDED, GATHERS, MEETS, RUNS, TICKS, WAITS, Machine
 
 
 def note_deadlock(machine: Machine, *, last: bool) -> None:
@@ -30,6 +30,7 @@ def note_deadlock(machine: Machine, *, last: bool) -> None:
     found |= polls
     idle = (machine.state == RUNS) & ~np.logical_or.reduce([waits, *found.values()])
     found |= {int(place): idle & (at == place) for place in np.unique(at[idle])}
+    tried = ", at each time that was tried" * (machine.leap > TICKS)
     for machine.at, mask in sorted(found.items()):
         lacking = defaultdict[str, list[int]](list)
         for warp in np.unique(np.flatnonzero(mask) // WARP).tolist():
@@ -38,7 +39,7 @@ def note_deadlock(machine: Machine, *, last: bool) -> None:
         for words, those in lacking.items():
             warps = np.unique(machine.number[those] // WARP).tolist()
             who = f"warps {spans(warps)} wait" if len(warps) > 1 else f"warp {warps[0]} waits"
-            machine.fault("stuck", np.array(those), f"{who} for ever: {words}", of=words)
+            machine.fault("stuck", np.array(those), f"{who} for ever{tried}: {words}", of=words)
 
 
 def _polls(instruction: Statement) -> bool:

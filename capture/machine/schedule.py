@@ -36,7 +36,7 @@ _ROUNDS = 16
 _REMEMBERS = 64
 
 #: What a clock counts in a step: as much as a slow load takes, so that a loop that waits for a time soon ends.
-_TICKS = 1000
+TICKS = 1000
 
 #: The longest leap of time, in what a clock counts.
 _LONGEST = 1 << 61
@@ -79,11 +79,15 @@ class Machine(Threads):
             for index in function.labels.values()
         }
         self.steps: list[tuple[Step, Register | None, bool] | None] = [None] * len(self.program)
-        # A state: how often each memory had changed, rounds of threads, and what all held; and the step of the next.
-        self.past: tuple[list[int], Array, list[Any]] = [], self.rounds, []
+        # A state that may come again: how often each memory had changed, the rounds of threads, and what all held; None
+        # where it cannot come again, as registers hold what a clock said that went on. And the step of the next.
+        self.changes, self.since = list[int](), self.rounds
+        self.held: list[Any] | None = None
         self.remembers = _REMEMBERS
+        self.lap = _ROUNDS  # rounds after which it is looked for
         self.stands: int | None = None  # what clocks say while they stand still
-        self.timed, self.leap = False, _TICKS  # whether a clock was read since that state, and the next leap of time
+        self.timed = False  # whether a clock was read since the past state
+        self.leap = TICKS  # the next leap of time
 
     def step(self, at: int) -> tuple[Step, Register | None, bool]:
         """What the instruction at a place does, its guard, and whether that is negated; made once.
@@ -130,10 +134,8 @@ class Machine(Threads):
                     if meets.any():
                         self.state[meets], self.alone[meets] = RUNS, True
                         continue
-                    if repeats and not self._leaps():
-                        if self.repeated is not None:
-                            return True
-                        self._record()
+                    if repeats and not self._go_on():
+                        return True
                     self.polled[self.state == POLLS] = -1  # they may give up
                     self.state[self.state == POLLS] = RUNS
                     continue
@@ -148,57 +150,60 @@ class Machine(Threads):
     def _repeats(self, runs: Array) -> bool:
         """Whether threads are where they were, and so are registers and memory, so that they do the same for ever.
 
-        Memory has not changed since the state that is remembered, and each that runs has gone round a loop. That is
-        looked at every ``_ROUNDS`` rounds, as what repeats after some also does after ``_ROUNDS`` times as many. The
-        state is remembered until there are a quarter more steps. Clocks stand still from one such state to the next.
+        That is asked after each lap from a past state on: memory has not changed, and each thread that runs has gone
+        round a loop. A lap is of ``_ROUNDS`` rounds, as what repeats after some also does after so many times as many;
+        and where a state has come again, of as many as that took. Clocks stand still meanwhile, where memory does.
         """
         memories = [*self.spaces, *([self.tensor.memory] if self.tensor else [])]
-        (before, rounds, held), changes = self.past, [memory.changes for memory in memories]
-        still, turns = before == changes, (self.rounds - rounds)[runs]
-        lap = still and (not len(turns) or (turns.min() and not turns[0] % _ROUNDS))
-        found = bool(lap and held) and all(starmap(np.array_equal, zip_longest(self._now(), held)))
-        # Where no state is held yet, or what repeats is recorded, this lap gives the state that the next must equal.
-        settled = lap and not (held and self.repeated is None)
-        if found or settled or not len(turns) or self.log.steps >= self.remembers:
-            self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
-            if not found and not settled:
-                self.leap, self.stands = _TICKS, self._time() if still else None
-            if not found and (held or not settled):
+        changes = [memory.changes for memory in memories]
+        unchanged, rounds = changes == self.changes, (self.rounds - self.since)[runs]
+        lap = unchanged and (not len(rounds) or (rounds.min() and not rounds[0] % self.lap))
+        if lap and self.held and all(starmap(np.array_equal, zip_longest(self._now(), self.held))):
+            self.lap = int(rounds[0]) if len(rounds) else self.lap
+            self._remember(changes, self.held)
+            return True
+        if lap and (not self.held or self.repeated is not None):
+            if self.held:  # who was let go on did something else
                 self.repeated = None
-            # Where a clock was read, registers still hold an earlier time: they are not compared yet.
-            self.past = changes, self.rounds.copy(), self._now() if found or settled or not self.timed else []
-            self.timed &= found
-        return found
+            self._remember(changes, self._now())
+            self.timed = False
+        elif not len(rounds) or self.log.steps >= self.remembers:  # it has not come again: another one may
+            self._remember(changes, None if self.timed else self._now())
+            self.stands = self._time() if unchanged else None
+            self.timed, self.leap, self.repeated, self.lap = False, TICKS, None, _ROUNDS
+        return False
+
+    def _remember(self, changes: list[int], held: list[Any] | None) -> None:
+        """Take the present state for the past one, until there are a quarter more steps."""
+        self.changes, self.since, self.held = changes, self.rounds.copy(), held
+        self.remembers = self.log.steps * 5 // 4 + _REMEMBERS
 
     def _time(self) -> int:
         """What clocks say that go on."""
-        return self.log.steps * _TICKS + self.log.leapt
+        return self.log.steps * TICKS + self.log.leapt
 
     def ticks(self) -> int:
         """What clocks say, which is asked."""
         self.timed = True
         return self._time() if self.stands is None else self.stands
 
-    def _leaps(self) -> bool:
-        """Let time go on where all repeats itself but for what hangs on a clock, each time by more.
+    def _go_on(self) -> bool:
+        """Let threads go on that repeat themselves; False where they have been seen to do so for ever.
 
-        What is executed after the last leap is recorded: who counts time between two looks then looks again.
+        Time leaps, each time further, where that hangs on a clock. Then it is recorded what they execute, until they
+        repeat themselves again: also what is behind the last leap, where who counts time between two looks looks again.
         """
-        if not self.timed or self.repeated is not None:
+        if self.repeated is not None:
             return False
-        self.log.leapt += self.leap
-        if (longer := 8 * self.leap + 1) > _LONGEST:
-            self._record()
-        else:
-            self.leap = longer
-        self.stands, self.timed = self._time(), False
-        self.past = *self.past[:2], []  # registers hold the time before the leap
-        return True
-
-    def _record(self) -> None:
-        """From now on, remember what threads execute again and again."""
+        if self.timed:
+            self.log.leapt += self.leap
+            self.stands, self.timed, self.held = self._time(), False, None
+            if (longer := 8 * self.leap + 1) <= _LONGEST:
+                self.leap = longer
+                return True
         self.repeated = {}
         self.accessed.clear()
+        return True
 
     def _now(self) -> list[Any]:
         """Where threads are, and what they and what they wait for hold."""

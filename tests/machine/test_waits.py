@@ -48,6 +48,17 @@ NEVER_END = {
         "A: atom.global.exch.b32 %v, [%flag], 1; setp.ne.u32 %p, %v, 9; @%p bra A;",
         "atom reads 1 in global memory at flag+0 of 16 bytes again and again",
     ),
+    "three stages that are tried in turn": (
+        """A: add.u32 %n, %n, 1; setp.eq.u32 %p, %n, 3; @%p mov.u32 %n, 0;
+        ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p, %v, 0; @%p bra A;""",
+        "ld reads 0 in global memory at flag+0 of 16 bytes again and again",
+    ),
+    "three stages in turn, by a clock": (
+        """mov.u64 %begin, %clock64; A: mov.u64 %clock, %clock64; sub.u64 %clock, %clock, %begin; add.u32 %n, %n, 1;
+        setp.ge.u32 %p, %n, 3; @%p mov.u32 %n, 0; ld.volatile.global.u32 %v, [%flag]; setp.eq.u32 %p, %v, 0;
+        @%p bra A;""",
+        "ld reads 0 in global memory at flag+0 of 16 bytes again and again",
+    ),
     "a back-off that has an end": (
         f"A: nanosleep.u32 %n; shl.b32 %n, %n, 1; min.u32 %n, %n, 64; {POLLS.format('B', '')[3:].replace('B;', 'A;')}",
         "ld reads 0 in global memory at flag+0 of 16 bytes again and again",
@@ -165,6 +176,11 @@ ENDS = {
     A: add.u32 %n, %n, 1; setp.gt.u32 %p, %n, 30; @%p bra LATE; mbarrier.try_wait.parity.shared.b64 %p, [full], 0;
     @!%p bra A; LATE: st.relaxed.cta.shared.u32 [word], 1; bra OVER;
     OTHER: ld.relaxed.cta.shared.u32 %v, [word]; setp.eq.u32 %p, %v, 0; @%p bra OTHER;""",
+    "tries are counted while others wait for three stages": """bar.warp.sync -1; setp.ge.u32 %p, %t, 32; @%p bra OTHER;
+    A: add.u32 %n, %n, 1; setp.gt.u32 %p, %n, 5; @%p bra LATE; mbarrier.try_wait.parity.shared.b64 %p, [full], 0;
+    @!%p bra A; LATE: st.relaxed.cta.shared.u32 [word], 1; bra OVER;
+    OTHER: add.u32 %n, %n, 1; setp.eq.u32 %p, %n, 3; @%p mov.u32 %n, 0;
+    ld.relaxed.cta.shared.u32 %v, [word]; setp.eq.u32 %p, %v, 0; @%p bra OTHER;""",
 } | {
     f"{word} says that {count} have passed{' behind ' * bool(wait)}{wait[:17]}": f"""mov.u64 %begin, {word}; A: {wait}
     mov.u64 %clock, {word}; sub.u64 %clock, %clock, %begin; setp.lt.u64 %p, %clock, {count}; mov.u64 %clock, 0;
@@ -173,6 +189,15 @@ ENDS = {
     for count in (200_000, 5_000_000_000, 1 << 61)
     for wait in ("", "mbarrier.try_wait.parity.shared.b64 %p, [full], 0; @%p bra OVER;")
 }
+
+
+def test_what_clocks_were_tried_for_is_said():
+    """A thread that goes on only for a short time is not told from one that waits for ever."""
+    window = "sub.u64 %clock, %clock, %begin; sub.u64 %clock, %clock, {}; setp.ge.u64 %p, %clock, 200; @%p bra A;"
+    loop = "mov.u64 %begin, %clock64; A: mov.u64 %clock, %clock64;" + window
+    (words,) = deadlocks(loop.format(3_000_000))
+    assert "warp 0 waits for ever, at each time that was tried: in a loop that reads nothing" in words
+    assert "waits for ever: " in deadlocks(NEVER_END["nothing at all"][0])[0]
 
 
 @pytest.mark.parametrize("what", ENDS)
@@ -260,7 +285,7 @@ def test_a_copy_is_not_left_by_a_block_that_never_ends(last):
 )
 def test_halves_of_a_clock_are_of_32_bits(clock, ticks, monkeypatch):
     """After one step, each of which a clock counts as so many."""
-    monkeypatch.setattr(schedule, "_TICKS", (5 << 32) + 7)
+    monkeypatch.setattr(schedule, "TICKS", (5 << 32) + 7)
     text = ".visible .entry now(.param .u64 out) { .reg .b64 %out; .reg .b32 %n; "
     text += f"mov.u32 %n, {clock}; ld.param.u64 %out, [out]; st.global.u32 [%out], %n; ret; }}"
     assert run(text, ["out=u32[1]=0"], block=1).outputs["out"].tolist() == [ticks]
