@@ -72,6 +72,13 @@ def test_a_part_may_end_within_a_repetition(registers, cols):
     assert taken(table, extents(tables, shared, wholes)["part"]) == set(map(tuple, part.tolist()))
 
 
+def test_a_member_of_a_family_that_is_part_of_another_layout_is_part_of_that():
+    table = sorted_table(tile(8, 16, 8, 4, 2))
+    tables = {"all": table} | {name: table[table["col"] < cols] for name, cols in {"family": 16, "member": 8}.items()}
+    wholes = {digest: whole(each) for digest, each in tables.items()}
+    assert lenders(tables, {"member": "family"}, wholes) == {"family": "all", "member": "all"}
+
+
 @pytest.mark.parametrize(("columns", "times", "stored"), [(8, 32, 8), (8, 64, 16), (8, 31, 8), (4, 2, 8), (1, 256, 8)])
 def test_the_smallest_repetition_is_stored(columns, times, stored):
     """No more than 32 times, and of few elements all."""
