@@ -478,10 +478,10 @@ class Database:
             words = f"{side} is a mapping: load it with lanemap import python {side}"
             raise LanemapError(f"{words}, and compare the source that it makes")
         if not named_file(side, "a source or a file").exists():
-            from .db.isa.not_found import source_names
+            from .db.isa.not_found import choose_from
 
             libraries = list(dict.fromkeys(name.partition(":")[0] for name in available))
-            raise LanemapError(f"{side} is neither a source nor a file: {source_names(str(side), libraries)}")
+            raise LanemapError(f"{side} is neither a source nor a file: {choose_from(str(side), libraries)}")
         return [replace(read_file(side), name=str(side))]
 
     def source(self, name: str) -> Source:
@@ -502,9 +502,9 @@ class Database:
         for known in available:
             if known.lower() == name.lower():
                 return known
-        from .db.isa.not_found import source_names
+        from .db.isa.not_found import choose_from
 
-        raise LanemapError(f"no source {name or repr(name)}: {source_names(name, available)}")
+        raise LanemapError(f"no source {name or repr(name)}: {choose_from(name, available)}")
 
     def chain(
         self,

@@ -9,6 +9,7 @@ import io
 import re
 import signal
 import sys
+import warnings
 from copy import copy
 from difflib import get_close_matches
 from importlib import import_module
@@ -19,7 +20,7 @@ import typer
 
 from .. import LanemapError, NoRowsError, Query, interruption
 from ..db.text import either
-from .app import INTERRUPTED, OK, TERMINATED, app, complain
+from .app import INTERRUPTED, OK, TERMINATED, app, complain, remark
 from .options import described, option
 
 __all__ = ["application", "main"]
@@ -73,7 +74,9 @@ def main() -> None:
         if signal.getsignal(signal.SIGINT) is interruption.stop:
             signal.signal(signal.SIGINT, interrupt)
         _open_streams()
-        code = application(*sys.argv[1:2])(standalone_mode=False)
+        with warnings.catch_warnings(action="always", category=UserWarning):
+            warnings.showwarning = lambda message, *_: remark([str(message)])
+            code = application(*sys.argv[1:2])(standalone_mode=False)
         sys.stdout.flush()
     except _BAD_USAGE as error:
         code = complain(_usage(error))

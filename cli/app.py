@@ -7,7 +7,6 @@ import io
 import os
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -53,14 +52,11 @@ def complain(words: str) -> int:
 
 
 def open_database(db: str | None) -> Database:
-    """The database, built if need be; says when it is stale, or lacks what was added to one of another version."""
-    with warnings.catch_warnings(record=True, action="always") as said:
-        database = open_lanemap(db, progress=progress)
-    for warning in said:
-        complain(str(warning.message))
+    """The database, built if need be; says when it is stale."""
+    database = open_lanemap(db, progress=progress)
     if database.stale:
         command = f"lanemap ingest --db {db}" if db else "lanemap ingest"
-        complain(f"{database.location} was built from other shipped sources: {command} updates it")
+        complain(f"Lanemap has changed since {database.location} was built: {command} updates it")
     return database
 
 

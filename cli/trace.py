@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from .app import INTERRUPTED, app, complain, open_database, opened, progress_line, write
+from .app import app, open_database, opened, progress_line, write
 from .options import ReportFormat, argument, read_text
 
 
@@ -31,25 +31,21 @@ def trace(
     gemm.trace.toml; those of the command take the place of what it says. Exit code 0: nothing is wrong; 1: something
     is, or the product could not be checked.
     """
-    try:
-        with open_database(db) as database, opened(output, filter(None, (kernel, args))) as file:
-            with progress_line("blocks have ended") as progress:
-                found = database.trace(
-                    read_text(kernel, "a file of PTX") if kernel == "-" else kernel,
-                    arg or [],
-                    product,
-                    args=args,
-                    block=block,
-                    grid=grid,
-                    shared=shared,
-                    entry=entry,
-                    source=source,
-                    seed=seed,
-                    save=save,
-                    progress=progress,
-                )
-            write(found.report(format), file)
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return INTERRUPTED
+    with open_database(db) as database, opened(output, filter(None, (kernel, args))) as file:
+        with progress_line("blocks have ended") as progress:
+            found = database.trace(
+                read_text(kernel, "a file of PTX") if kernel == "-" else kernel,
+                arg or [],
+                product,
+                args=args,
+                block=block,
+                grid=grid,
+                shared=shared,
+                entry=entry,
+                source=source,
+                seed=seed,
+                save=save,
+                progress=progress,
+            )
+        write(found.report(format), file)
     return found.exit_code

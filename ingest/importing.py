@@ -20,7 +20,7 @@ MAPPINGS = Path(__file__).parent / "python" / "mappings"
 #: The kinds by name, and what the path of each is.
 IMPORTERS: Mapping[str, str] = {
     "cute": "a CUTLASS source tree, its include folder, or a header of it",
-    "python": "a mapping",
+    "python": "a mapping, your own or one that lanemap import python --list names",
     "table": "a CSV, Parquet or Arrow file",
 }
 

@@ -39,7 +39,7 @@ def note_deadlock(machine: Machine, *, last: bool) -> None:
         for words, those in lacking.items():
             warps = np.unique(machine.number[those] // WARP).tolist()
             who = f"warps {spans(warps)} wait" if len(warps) > 1 else f"warp {warps[0]} waits"
-            machine.fault("stuck", np.array(those), f"{who} for ever{tried}: {words}", of=words)
+            machine.fault("deadlock", np.array(those), f"{who} for ever{tried}: {words}", of=words)
 
 
 def _polls(instruction: Statement) -> bool:

@@ -8,13 +8,13 @@ from functools import cache
 from typing import NamedTuple
 
 from ...db.errors import LanemapError
+from ...db.isa.not_found import choose_from
 
 #: State spaces of variables.
 SPACES = (".global", ".const", ".shared", ".local", ".param")
 
 #: Bits of a fundamental type (5.2.1), by its letters and number.
 TYPE = re.compile(r"(?:[busf]|bf|tf)(\d+)(x2)?|pred")
-
 
 #: Bits that a register may have.
 REGISTER_BITS = (1, 8, 16, 32, 64, 128)
@@ -217,6 +217,7 @@ class Module:
         named = [function for function in entries if name is None or function.name == name]
         if len(named) == 1:
             return named[0]
-        words = f"no entry {name}" if name else "there are several entries" if entries else "no entry in it"
-        names = " or ".join(function.name for function in entries)
-        raise LanemapError(f"{words}: {f'choose --entry {names}' if entries else 'is it PTX?'}")
+        if not entries:
+            raise LanemapError("no entry in it: is it PTX?")
+        words = f"no entry {name}" if name else f"name one of {len(entries)} entries with --entry"
+        raise LanemapError(f"{words}: {choose_from(name or '', [one.name for one in entries], 'grep .entry lists')}")

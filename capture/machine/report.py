@@ -33,7 +33,7 @@ FAULTS = {
     "type": "type",
     "race": "race",
     "divergence": "divergence",
-    "stuck": "deadlock",
+    "deadlock": "deadlock",
     "trap": "trap",
     "descriptor": "no descriptor",
     "tensor map": "no tensor map",

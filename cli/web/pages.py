@@ -167,12 +167,7 @@ async def compare_file(working: Working, only: Compared, against: str = DEFAULT_
 
 
 @router.get("/picture/{instruction}/{shape}/{type}/{role}.{form}")
-def picture(
-    survey: Surveyed,
-    named: NamedOperand,
-    form: str,
-    tiles: Tiled,
-) -> Response:
+def picture(survey: Surveyed, named: NamedOperand, form: str, tiles: Tiled) -> Response:
     """The picture of an operand as a file."""
     if form not in _PICTURES:
         raise HTTPException(404, f"no picture format {form!r}: choose from {', '.join(_PICTURES)}")

@@ -12,7 +12,7 @@ from typing import ClassVar
 from .. import lookup
 from ..errors import AbsentError, LanemapError
 from ..isa.instructions import INSTRUCTIONS, Key, instruction
-from ..isa.not_found import source_names
+from ..isa.not_found import choose_from
 from ..isa.tiling import Tiling
 from ..layout.fragment import IMPOSSIBLE, Fragment, Source
 from ..layout.tile import claimed, tiled
@@ -410,7 +410,7 @@ def named(sources: Iterable[Source], names: Iterable[str]) -> list[Source]:
     for name in names:
         if not (matches := with_name(by_name, name)):
             libraries = list(dict.fromkeys(source.partition(":")[0] for source in by_name))
-            raise LanemapError(f"no source {name!r}: {source_names(name, libraries)}")
+            raise LanemapError(f"no source {name!r}: {choose_from(name, libraries)}")
         chosen |= {source: by_name[source] for source in matches}
     if not chosen:
         raise LanemapError("name a source")

@@ -306,7 +306,8 @@ def name_of(keys: Iterable[Key]) -> str:
     """
     keys = list(keys)
     first = keys[0]
-    parts = [first.role, "of", first.instruction, first.shape, " ".join(key.type for key in keys)]
+    shape = "x".join(re.findall(r"\d+", first.shape)) if first.role == "t" else first.shape  # as a box is written
+    parts = [first.role, "of", first.instruction, shape, " ".join(key.type for key in keys)]
     parts += [first.qualifiers] if first.qualifiers else []
     parts += [f"{first.major} major"] if first.several_majors and first.major else []
     parts += [f"selector {first.selector}"] if first.selector is not None else []

@@ -31,7 +31,7 @@ _KINDS = {"instruction", "shape", "role", "type", "types", "layouts", "qualifier
 #: What else may be said of an operand of an instruction whose mnemonics name neither shape nor types.
 _UNSPELT = ("memory", "qualifiers", "scale_vec", "byte_id", "scale_type", "one_block")
 _SCALE = re.compile(r"ue8m0|ue4m3|ue5m3|(?:scale_vec|byte_id|thread_id)::\w+")
-_PLAIN = re.compile(r"\s*[\w.:]+(?:\s+[\w.:]+)*\s*")
+_PLAIN = re.compile(r"[\s;]*[\w.:]+(?:[\s;]+[\w.:]+)*[\s;]*")
 _ROLES = {role.lower(): role for role in ROLES}
 
 
@@ -117,13 +117,16 @@ class Query:
         Raises:
             LanemapError: there are no tokens.
         """
-        parts = tokens.split() if isinstance(tokens, str) else _unquoted(tokens)
+        parts = _unquoted(tokens)
         if vendors := [part for part in parts if part and part.lower() in VENDORS]:
             named = dict.fromkeys(vendor.lower() for vendor in (*vendors, more.get("vendor")) if vendor)
             if len(named) > 1:
                 raise LanemapError(f"{' and '.join(named)} are several vendors: name one")
             parts, more["vendor"] = [part for part in parts if part not in vendors], vendors[0]
         if not parts:
+            if vendors and not (vendor := VENDORS[vendors[0].lower()]).document:
+                listed = f"lanemap list --vendor {vendor.name} names what there is"
+                raise LanemapError(f"Lanemap ships nothing of {vendor.title}: import a table or a mapping; {listed}")
             raise LanemapError("name an instruction: a mnemonic, or a shape and a type, such as m16n8k16 f16")
         parts = sorted(parts, key=lambda part: (is_role(part), plain(part) not in INSTRUCTIONS))
         if types_named(parts[0]):
@@ -167,7 +170,7 @@ class Query:
         """
         if not all(tokens):
             raise LanemapError("a word of the operand is empty: leave it out")
-        parts = tokens.split() if isinstance(tokens, str) else tokens
+        parts = _unquoted(tokens)
         if len(parts) == 1 and parts[0].lower() in VENDORS:
             return cls(vendor=parts[0])
         query = cls.parse(tokens)
@@ -476,6 +479,7 @@ def _is_one(token: str, names: Iterable[str]) -> bool:
     return f"{token.lower()}.".startswith(tuple(f"{name}." for name in names))
 
 
-def _unquoted(tokens: Sequence[str]) -> list[str]:
+def _unquoted(tokens: str | Sequence[str]) -> list[str]:
     """The tokens one by one, also where several were quoted together. Code in PTX or C++ stays in one piece."""
-    return [part for token in tokens for part in (token.split() if _PLAIN.fullmatch(token) else [token])]
+    given = filter(str.strip, [tokens]) if isinstance(tokens, str) else tokens
+    return [part for each in given for part in (each.replace(";", " ").split() if _PLAIN.fullmatch(each) else [each])]

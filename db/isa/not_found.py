@@ -17,7 +17,7 @@ from .instructions import INSTRUCTIONS, choices, instruction, undecided
 from .spelling import KINDS, MODIFIERS, OPTIONS, Tokens, candidates, cased, every_candidate, kind_of, notation, tokens
 from .spelling import words as words_of
 from .types import is_shape, known_type, same_name, shape_name
-from .vendors import UNKNOWN, vendor_of
+from .vendors import UNKNOWN, VENDORS, vendor_of
 
 #: Kinds of tokens in the order in which people mistake them.
 _ORDER = (*OPTIONS, *MODIFIERS, "layouts", "qualifiers", "type", "shape", "types")
@@ -115,6 +115,9 @@ def no_fragment(
     for word in qualifiers.lower().split("."):
         if "::" in word and not kind_of(word):
             known_type(word, KINDS)
+    maker = VENDORS.get(asked["vendor"]) or vendor_of(asked["instruction"] or "")
+    if maker is not UNKNOWN and not any(record.vendor == maker.name for record in every):
+        return f"no source has instructions of {maker.title}: import a table or a mapping of it"
     forms = candidates(named)
     typed = "type" in named.values() and not asked["role"] and asked["instruction"] in (None, *INSTRUCTIONS)
     if typed and not forms and "" not in named:
@@ -143,10 +146,6 @@ def no_fragment(
             having = {record.source for record in every}
             return f"no {name} {unknown}: ask the source {next(filter(having.__contains__, order))}"
         if name in ("shape", "instruction") and value and not is_shape(value) and not matched:
-            maker = vendor_of(value)
-            if maker is not UNKNOWN and not any(record.vendor == maker.name for record in records):
-                words = f"no source has instructions of {maker.title}"
-                return f"no instruction {unknown}: {words}: import a table or a mapping of it"
             names = [*INSTRUCTIONS, *{record.instruction for record in records} - INSTRUCTIONS.keys()]
             shapes = sorted({record.shape for record in records}, key=naturally)
             # The numbers alone, or the first of them, as they stand in an opcode and a mnemonic.
@@ -168,17 +167,17 @@ def no_fragment(
     return f"no source has operands of {title}" + (f": choose from {enumerated(apart)}" if apart else "")
 
 
-def source_names(name: str, names: Sequence[str]) -> str:
-    """Which sources there are instead of one that is not there: of many, the nearest, and what lists them all."""
+def choose_from(name: str, names: Sequence[str], listed: str = "lanemap list sources names") -> str:
+    """What there is instead of a name that is not there: of many, the nearest, and what lists them all."""
     if len(names) <= 2 * _FEW:
         return f"choose from {', '.join(names)}" if names else "there is none to choose from"
     near = get_close_matches(name, names, _FEW, 0)
-    return f"choose from {', '.join(near)}, or from all {len(names)} that lanemap list sources names"
+    return f"choose from {', '.join(near)}, or from all {len(names)} that {listed}"
 
 
 def _suggest(kind: str, name: str, options: list[str]) -> str:
     if kind == "source" and len(options) > 2 * _FEW:
-        return source_names(name, options)
+        return choose_from(name, options)
     if not options:
         return "there is none to choose from"
     if kind == "shape" and is_shape(name):

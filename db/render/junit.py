@@ -27,11 +27,10 @@ def junit(title: str, suites: Iterable[tuple[str, Sequence[TestCase]]]) -> str:
     root = Element("testsuites", name=title)
     for name, cases in suites:
         failures, skipped = (sum(bool(getattr(case, kind)) for case in cases) for kind in ("failed", "skipped"))
-        counts = {"tests": len(cases), "failures": failures, "errors": 0, "skipped": skipped}
-        written = {key: str(value) for key, value in counts.items()}
-        suite = SubElement(root, "testsuite", {"name": clean(name), "time": "0", **written})
+        counts = {"name": clean(name), "tests": len(cases), "failures": failures, "errors": 0, "skipped": skipped}
+        suite = SubElement(root, "testsuite", {key: str(value) for key, value in counts.items()})
         for case in cases:
-            shown = SubElement(suite, "testcase", classname=clean(case.classname), name=clean(case.name), time="0")
+            shown = SubElement(suite, "testcase", classname=clean(case.classname), name=clean(case.name))
             if case.failed:
                 failure = SubElement(shown, "failure", message=clean(case.failed), type=case.type)
                 failure.text = case.text or None

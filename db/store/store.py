@@ -21,7 +21,7 @@ from ..errors import AbsentError, LanemapError, UnavailableError, validated
 from ..heap import uncollected
 from ..isa.forms import forms
 from ..isa.instructions import INSTRUCTIONS, Key, dimensions, instruction
-from ..isa.not_found import source_names
+from ..isa.not_found import choose_from
 from ..isa.spelling import atom, opcode
 from ..layout.fragment import Citation, Fragment, Source, by_field, check_names
 from ..layout.structure import check
@@ -111,7 +111,7 @@ def remove(location: Location, name: str) -> None:
     with _transaction(location) as connection:
         if not _delete(connection, name):
             names = connection.scalars(sa.select(schema.source.c.name).order_by(schema.source.c.id)).all()
-            raise AbsentError(f"no source {name or repr(name)}: {source_names(name, names)}")
+            raise AbsentError(f"no source {name or repr(name)}: {choose_from(name, names)}")
         _finish(connection)
 
 

@@ -3,7 +3,7 @@
 The columns are shape, type, role, lane, reg, slot, row and col, in any order, in upper or lower case. A type may have
 another name, such as half. The other columns of ``layout`` are optional, with these defaults: instruction is ``mma``,
 col_last is col, major is row for A and col for B, computation is 1, or in m8n8k4 with f16 follows from the lane; there
-is no selector and there are no qualifiers; source is the name of the file. Other columns are ignored.
+is no selector and there are no qualifiers; source is the name of the file. Others are passed over, with a warning.
 
 For an instruction that Lanemap knows, a table may only have its shapes and types. An unknown instruction may have any,
 and types of its own, whose width is in a column ``bits``, 128 at most.

@@ -7,10 +7,12 @@ import re
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from struct import unpack_from
 from typing import Any, NamedTuple
+from warnings import warn
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...db.errors import LanemapError
 from ...db.store.export import DIGEST_KEY, digest
-from ...db.text import in_one_line
+from ...db.text import either, enumerated, in_one_line
 
 REQUIRED = ("shape", "type", "role", "lane", "reg", "slot", "row", "col")
 TEXTS = ("source", "instruction", "shape", "type", "role", "major", "qualifiers", "origin", "move")
@@ -131,6 +133,8 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
     line = codecs.decode(first, "utf-8-sig", "replace")
     if len(first) >= _HEAD or "\0" in line or "\ufffd" in line:
         raise LanemapError(f"{path} is not a table: name a CSV, Parquet or Arrow file")
+    if line.lstrip().startswith(("{", "[")):
+        raise LanemapError(f"{path} is JSON: name a CSV, Parquet or Arrow file")
     try:
         names = _names(next(csv.reader([line]), []), path)
     except csv.Error as error:
@@ -266,7 +270,7 @@ _WHOLE = re.compile(r"[+-]?\d+(?:\.0*)?")
 
 
 def _names(names: Sequence[str], path: Path) -> dict[str, str]:
-    """The columns of ``layout`` by their names in the file."""
+    """The columns of ``layout`` by their names in the file. Warns of others, which may be misspelt."""
     columns: dict[str, str] = {}
     for name in names:
         column = name.strip().lower()
@@ -279,6 +283,10 @@ def _names(names: Sequence[str], path: Path) -> dict[str, str]:
         if len(names) == 1 and (separator := next((mark for mark in ";\t" if mark in names[0]), None)):
             raise LanemapError(f"{path} separates columns by {separator!r}: write commas between them")
         raise LanemapError(f"{path} lacks {', '.join(lacking)}: a table has the columns {', '.join(REQUIRED)}")
+    if unknown := [name.strip() for name in names if name.strip() and name not in columns]:
+        near = [like for name in unknown for like in get_close_matches(name.lower(), TEXTS + NUMBERS, 1, 0.8)]
+        meant = f": did you mean {either(near)}?" if near else ""
+        warn(f"{path} passes over {enumerated(unknown)}{meant}", stacklevel=2)
     return columns
 
 

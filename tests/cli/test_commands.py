@@ -435,7 +435,7 @@ def test_a_stale_database_is_read_but_named(run, file, monkeypatch):
     monkeypatch.setattr(lanemap, "program_digest", lambda: "another")
     result = run(*FIND, "--db", file)
     assert (result.code, result.err.count("\n")) == (0, 1)
-    assert f"lanemap ingest --db {file}" in result.err
+    assert f"Lanemap has changed since {file} was built: lanemap ingest --db {file} updates it" in result.err
 
 
 @pytest.mark.slow

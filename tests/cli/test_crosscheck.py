@@ -359,7 +359,7 @@ def test_what_follows_a_source_is_another_one_or_an_operand(run, refused, tmp_pa
     refused("diff", PRINTED, "ptx-isa-9.7", "m16n8k256", words=("ptx-isa-9.7 is neither a source nor a file",))
     refused("diff", PRINTED, CARD, CORRECTED, words=(f"have no fragment of {CORRECTED} in common",))
     refused("diff", PRINTED, "16816", "A", words=("no elements of 16816 A", "did you mean m16n8k16?"))
-    refused("diff", PRINTED, CARD, "amd", words=("have no fragment of amd in common: no vendor amd",))
+    refused("diff", PRINTED, CARD, "amd", words=("have no fragment of amd in common: no source has instructions",))
     assert run("diff", PRINTED, "nvidia", "--allow-unjudged").out == run("diff", PRINTED, "--allow-unjudged").out
     refused("diff", PRINTED, "m16n8k16", "", words=("a word of the operand is empty",))
     refused("diff", PRINTED, CARD, "nobody", words=("have no fragment of nobody in common",))

@@ -28,6 +28,8 @@ def test_a_box_may_be_named_by_its_shape(run):
     narrow = run("descriptor", "cp.async.bulk.tensor", "b16", "128B", "--tile", "m100n24").out
     assert "rows: 48 bytes each, 128 apart" in narrow
     assert max(map(len, (said + narrow).splitlines())) <= 80
+    shown = run("show", "64x64", "b16", "128B", "t").out
+    assert shown.startswith("t of cp.async.bulk.tensor 64x64 b16 128B: ")
 
 
 @pytest.mark.parametrize(

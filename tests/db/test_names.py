@@ -186,6 +186,13 @@ def test_words_come_in_any_order(name):
     assert all(word == first for word in more)
 
 
+def test_words_may_be_joined_by_semicolons():
+    for words in ("m16n8k16;f16;A", ["m16n8k16;f16;A"], ["m16n8k16; f16", "A;"]):
+        assert Query.parse(words) == Query.parse("m16n8k16 f16 A")
+        assert Query.compared(words) == Query.compared("m16n8k16 f16 A")
+    assert Query.split(["m16n8k16;f32;D;HMMA.16816.F32;A"]) == [["m16n8k16", "f32", "D"], ["HMMA.16816.F32", "A"]]
+
+
 def test_one_block_is_what_tcgen05_mma_is_of_where_it_says_nothing(reader):
     names = "tcgen05.mma", "tcgen05.mma.cta_group::1", "tcgen05.mma cta_group::1"
     requests = [Query.parse(f"{name} m64n64k16 f32 D", source=DEFAULT_SOURCE) for name in names]
@@ -572,7 +579,10 @@ def test_a_whole_instruction_is_its_operands(reader):
         (["wgmma.mma_async.sp m64n128k32 f16", "C"], "wgmma accumulates in D: ask for D"),
         (["mma.m16n8k16.f16", "E"], "mma has no E: it has A, B, C, D"),
         (["wmma.load.a.sync.aligned.row.m16n16k16.f16", "B"], "holds A and no B"),
-        ([], "name an instruction"),
+        *((nothing, "name an instruction: a mnemonic") for nothing in ([], "", " ")),
+        (["NVIDIA"], "name an instruction: a mnemonic"),
+        (["AMD"], "Lanemap ships nothing of AMD: .* lanemap list --vendor amd names what there is"),
+        (["apple"], "Lanemap ships nothing of Apple: "),
     ],
     ids=" ".join,
 )

@@ -24,6 +24,9 @@ from lanemap.db.store import files
 from lanemap.db.store.export import WRITERS, layout_table, sealed
 from lanemap.ingest.table import columns, load
 
+#: Columns that no table has are of interest in one test only.
+pytestmark = pytest.mark.filterwarnings("ignore:.* passes over ")
+
 HEADER = "shape,type,role,lane,reg,slot,row,col"
 EIGHT = HEADER.split(",")
 ROW = "m16n8k16,f16,A,5,1,0,9,2"
@@ -418,6 +421,19 @@ def test_byte_order_mark_windows_ends_and_quotes(table):
     assert source.fragments[0].elements[["lane", "row", "col"]].tolist() == [(5, 9, 2)]
 
 
+def test_a_column_that_is_passed_over_is_named(table, run, tmp_path):
+    written = f"{HEADER},qualifer,Comment,\n{ROW},x4,mine,0\n"
+    with pytest.warns(UserWarning, match=r"passes over qualifer, Comment: did you mean qualifiers\?$"):
+        table(written.encode())
+    with pytest.warns(UserWarning, match="passes over Comment$"):
+        table(written.replace("qualifer", "qualifiers").replace("x4", "").encode())
+    (tmp_path / "mine.csv").write_text(written)
+    assert (
+        run("diff", tmp_path / "mine.csv").err
+        == f"lanemap: {tmp_path}/mine.csv passes over qualifer, Comment: did you mean qualifiers?\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -457,6 +473,8 @@ def test_byte_order_mark_windows_ends_and_quotes(table):
         ((HEADER, "m99999n8k16,f16,A,5,1,0,9,2"), "each dimension is 1 to"),
         ((HEADER, "m16n8k16,f16,X,5,1,0,9,2"), "invalid role 'X': mma has A, B, C, D"),
         ((b"\x00\x01\x02" * 99,), "not a table"),
+        (('[{"shape": "m16n8k16"}]',), "is JSON: name a CSV, Parquet or Arrow file"),
+        ((' {"shape": ["m16n8k16"]}',), "is JSON: name a CSV, Parquet or Arrow file"),
         ((b"\xff\xfe" + (HEADER + "\n" + ROW).encode("utf-16-le"),), "not a table"),
         ((b"a" * 100_000,), "not a table"),
         (((HEADER + "\n" + ROW).encode() + b"\xff\n",), "row 1: col '2\ufffd' is not a whole number"),

@@ -140,7 +140,7 @@ def test_who_waits_for_what_never_comes_ends_by_a_time_or_is_named(nvcc, target,
     for count in (64, 63):
         found = run(nvcc("waits", target), {"out": "s32[64]=0", "count": count}, entry=entry, block=64)
         assert found.checked, found
-        assert [each.kind for each in found.findings] == ["stuck"] * (count == 63 and bool(lacks)), found
+        assert [each.kind for each in found.findings] == ["deadlock"] * (count == 63 and bool(lacks)), found
         assert all(lacks in each.words for each in found.findings), found
         if not found.findings:
             assert np.array_equal(found.outputs["out"], left * (count == 64)), found

@@ -111,6 +111,20 @@ def test_a_type_that_no_register_has_is_named(type_):
     assert f"ld.global.{type_} is not known: it is of b8, u8" in str(found)
 
 
+def test_a_few_of_many_entries_are_named():
+    def said(count, name=None):
+        with pytest.raises(LanemapError) as refused:
+            parse("".join(f".visible .entry k{number}() {{ ret; }}\n" for number in range(count))).entry(name)
+        return str(refused.value)
+
+    assert said(0) == "no entry in it: is it PTX?"
+    assert said(2) == "name one of 2 entries with --entry: choose from k0, k1"
+    assert said(101, "k92x").startswith("no entry k92x: choose from k92, ")
+    for name in (None, "k92x"):
+        assert said(101, name).endswith(", or from all 101 that grep .entry lists")
+        assert len(said(101, name)) < 120
+
+
 def test_a_parameter_of_an_entry_in_no_param_space_is_named():
     with pytest.raises(LanemapError, match="line 5 of the PTX cannot be read"):
         run(KERNEL.replace("(.param .u64 in", "(.reg .u64 in"), {"in": "u32[128]", "out": "u32[128]=0"})

@@ -733,7 +733,7 @@ def test_who_waits_by_plain_loads_lets_others_go_on(who, how, rounds):
         found = run(text, ["out=u32[2]=0"], limit=1000, **how)
         assert any("st writes what ld of line 7" in each.words for each in found.findings), found
         assert found.checked, found
-        assert ("stuck" in {each.kind for each in found.findings}) == (waits == 9), found
+        assert ("deadlock" in {each.kind for each in found.findings}) == (waits == 9), found
 
 
 COPY = """

@@ -27,7 +27,7 @@ def deadlocks(text, **how):
     """What is said of deadlocks, of which each is found early."""
     found = traced(text, **how)
     assert found.checked, found
-    return [each.words for each in found.findings if each.kind == "stuck"]
+    return [each.words for each in found.findings if each.kind == "deadlock"]
 
 
 NEVER_END = {
@@ -277,7 +277,7 @@ def test_a_copy_is_not_left_by_a_block_that_never_ends(last):
     text = ".shared .align 16 .b8 tile[16]; cp.async.bulk.global.shared::cta.bulk_group [%flag], [tile], 16;"
     text += "cp.async.bulk.commit_group;" + (last and f"{last} cp.async.bulk.wait_group.read 0;")
     kinds = {each.kind for each in traced(text, block=1).findings}
-    assert ("race" in kinds, "stuck" in kinds) == (not last, bool(last))
+    assert ("race" in kinds, "deadlock" in kinds) == (not last, bool(last))
 
 
 @pytest.mark.parametrize(
@@ -328,4 +328,4 @@ def test_threads_wait_for_ever_where_no_order_ends_them(programs, apart, volatil
         text += f"ret; T{which}: "
     found = traced(text, block=max(len(programs) * apart, 1))
     assert found.checked, found
-    assert {each.kind for each in found.findings} == (set() if ends(programs) else {"stuck"}), found
+    assert {each.kind for each in found.findings} == (set() if ends(programs) else {"deadlock"}), found

@@ -413,6 +413,7 @@ def test_the_right_third_of_a_wide_screen_is_used(visit, path):
     [
         ("/check", ".lanemap > *"),
         ("/sources", "main section"),
+        ("/fleet", "main section"),
         ("/guide", "main dt"),
         ("/defects", "main section > h3"),
     ],
@@ -615,6 +616,12 @@ def test_a_phone_scrolls_only_what_is_wide(visit, address):
     ):
         tab.goto(address + path)
         assert tab.evaluate("document.documentElement.scrollWidth") == 390, path
+
+
+@pytest.mark.slow
+def test_the_words_of_a_chain_wrap_on_a_phone(visit):
+    tab = visit("/chain?first=ldmatrix&second=m16n8k16+f16+A", viewport={"width": 390, "height": 800})
+    assert tab.locator("pre").first.evaluate("it => it.scrollWidth === it.clientWidth")
 
 
 @pytest.mark.parametrize(("width", "scheme", "scripts"), [(1280, "dark", True), (390, "light", False)])

@@ -468,7 +468,7 @@ def test_what_a_version_of_a_library_lacks_is_no_failure_of_a_mapping_that_ships
 
 
 def test_bad_usage_of_the_command(refused):
-    refused("import", "python", words=("name a mapping: lanemap import python PATH",))
+    refused("import", "python", words=("lanemap import python --list names: lanemap import python PATH",))
     refused("import", "table", "x.csv", "--python", "python3", words=("table takes no python: leave it out",))
     refused("import", "table", "--list", words=("table has no mappings",))
 
