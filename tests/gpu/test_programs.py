@@ -33,7 +33,7 @@ def programs(name: str) -> Iterator[Program]:
 )
 def test_simulated_threads_store_what_a_card_does(name):
     given, known, seen = inputs(), recorded(), 0
-    for program in programs(name):
+    for program in some(programs(name), 2):
         pairs = zip(program.cases, digests(program), strict=True)
         program = program._replace(cases=[case for case, digest in pairs if digest in known])
         found = traced(program, given)
