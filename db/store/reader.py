@@ -153,7 +153,7 @@ class Reader(ABC):
             raise too_long(seconds) from None
         finally:
             # A query that has just begun misses the first interruption; one that cannot be interrupted is abandoned.
-            for _ in range(20):
+            for _ in range(5):
                 if answer.done():
                     break
                 self._interrupt(connection)
