@@ -36,7 +36,7 @@ def everything(every_width) -> list[tuple[str, Fragment]]:
 def in_memory(every_width) -> list[Fragment]:
     """Those in shared memory, of the corrected document, one of each layout."""
     documented = [fragment for fragment in every_width if fragment.source == CORRECTED and fragment.tile]
-    few = [fragment for fragment in documented if re.match("m64n(8|64)k", fragment.shape)]
+    few = [fragment for fragment in documented if fragment.role == "t" or re.match("m64n(8|64)k", fragment.shape)]
     return [*{(fragment.role, fragment.slots, fragment.digest): fragment for fragment in few}.values()]
 
 

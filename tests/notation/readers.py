@@ -102,7 +102,7 @@ def cute(text, fragment):
 
     *threads, whole = (layout(*entry) for entry in _ALIAS.findall(text))
     if fragment.threads == 1:
-        return in_memory(fragment, whole, *map(int, re.search(r"Swizzle<(\d),(\d),(\d)>", text).groups()))
+        return in_memory(fragment, whole, re.findall(r"Swizzle<(\d),(\d),(\d)>", text)[::-1])
     starts, of_thread = (pycute.complement(threads[0], fragment.threads), threads[0]) if threads else (None, None)
     products = fragment.threads // pycute.size(threads[0]) if threads else 1
     rows, cols = fragment.dimensions
@@ -117,15 +117,16 @@ def cute(text, fragment):
     return elements(dict(zip(("lane", "reg", "slot", "row", "col", "computation"), np.array(found).T, strict=True)))
 
 
-def in_memory(fragment, layout, bits, base, shift):
-    """Where a layout of (M or N, K) and a swizzle of elements put the cells of each line, in the order along K."""
+def in_memory(fragment, layout, swizzles):
+    """Where a layout of (M or N, K) and swizzles of elements put the cells of each line, in the order along K."""
     found = fragment.elements.copy()
     along = "col" if fragment.role == "B" else "row"
     for line in np.unique(found[along]):
         at = np.flatnonzero(found[along] == line)
         for k, index in enumerate(at[np.argsort(found["row" if along == "col" else "col"][at])]):
             place = layout(int(line), k)
-            place ^= place >> shift & ((1 << bits) - 1) << base
+            for bits, base, shift in (map(int, numbers) for numbers in swizzles):
+                place ^= place >> shift & ((1 << bits) - 1) << base
             found["reg"][index], found["slot"][index] = divmod(place, fragment.slots)
     return np.sort(found, order=["lane", "reg", "slot"])
 
@@ -149,7 +150,7 @@ def ptx_formula(text, fragment):
             return total
 
         # The swizzle is of bytes.
-        return in_memory(fragment, layout, bits, base + 4 - (32 // fragment.slots).bit_length(), shift)
+        return in_memory(fragment, layout, [(bits, base + 4 - (32 // fragment.slots).bit_length(), shift)])
     formula, letter = parse(text), {"B": "b", "C": "c", "D": "c", "E": "e"}.get(fragment.role, "a")
     held = np.any(coverage(formula, "row", letter, fragment.registers * fragment.slots, fragment.threads), axis=0)
     lane, element = np.nonzero(held)

@@ -89,9 +89,10 @@ def test_nvcc_compiles_every_layout_against_cutlass_and_asserts_every_element(
             value = row["reg"] * fragment.slots + row["slot"]
             call = f"lanemap::{name}{{}}({thread(row, several)}, {value})"
             lines.append(f"static_assert({call} == {cell(fragment, row)});")
-    for fragment in (fragment for fragment in in_memory if fragment.instruction == "wgmma" and fragment.slots == 2):
+    swizzled = (one for one in in_memory if one.instruction == "wgmma" or "flip8" in one.qualifiers)
+    for fragment in (one for one in swizzled if one.slots == 2):
         for row in fragment.elements[::7]:
-            line = ("row", "col") if fragment.role == "A" else ("col", "row")
+            line = ("col", "row") if fragment.role == "B" else ("row", "col")
             call = f"lanemap::{fragment.key.identifier}{{}}({row[line[0]]}, {row[line[1]]})"
             lines.append(f"static_assert({call} == {row['reg'] * fragment.slots + row['slot']});")
     (tmp_path / "elements.cu").write_text("\n".join(lines) + "\n")

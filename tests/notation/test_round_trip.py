@@ -69,14 +69,16 @@ def test_every_operand_of_a_product_is_expressed_but_for_what_a_notation_cannot_
 @pytest.mark.slow
 @forms
 def test_operands_in_memory_lie_where_the_text_puts_them(in_memory, form):
-    said = 0
+    """A formula may refuse a box, which has no canonical layout."""
+    refused = set()
     for fragment in in_memory:
         try:
             assert said_as_it_is(form, fragment), fragment
-            said += 1
         except RefusedError as error:
             assert str(error).startswith(f"{fragment}: ")
-    assert said == len(in_memory) if form in ("cute", "cpp", "ptx-formula") else said < len(in_memory)
+            refused.add(fragment.role)
+    may_refuse = {"cute": set(), "cpp": set(), "ptx-formula": {"t"}}
+    assert refused <= may_refuse[form] if form in may_refuse else refused
 
 
 @pytest.mark.slow

@@ -242,10 +242,12 @@ def _unswizzled(fragment: Fragment, of: Tile | BoundingBox) -> Sum:
 
 
 def _in_memory(fragment: Fragment, of: Tile | BoundingBox, name: str) -> str:
-    moved, step = swizzle(of.mode), WORD // fragment.slots
-    moved = moved._replace(first=(8 << moved.first).bit_length() - step.bit_length())  # counted in elements
-    plain = _alias(f"{name}_linear", _unswizzled(fragment, of).axes)
-    return f"{plain}using {name} = ComposedLayout<{moved}, _0, {name}_linear>;\n"
+    mode, step, layout = swizzle(of.mode), WORD // fragment.slots, f"{name}_linear"
+    plain = _alias(layout, _unswizzled(fragment, of).axes)
+    for moved in filter(None, (mode, mode.also)):
+        counted = moved._replace(first=(8 << moved.first).bit_length() - step.bit_length())  # in elements
+        layout = f"ComposedLayout<{counted}, _0, {layout}>"
+    return f"{plain}using {name} = {layout};\n"
 
 
 def _products(threads: Sequence[Digit], count: int) -> Array:

@@ -1,6 +1,6 @@
 #pragma once
 
-// (thread, value) to the cell, counted down the columns of A (M, K), of B (N, K), of C and D (M, N).
+// (thread, value) to the cell, counted down the columns of one matrix after the other; that of B is (N, K).
 // Of an operand in shared memory (M, K) or (N, K) to the element, counted from where the tile begins.
 
 #include <cute/layout.hpp>
