@@ -290,6 +290,8 @@ class Query:
         in_memory = layout if role in ("A", "B") and instruction(name or "").layouts == "qualifiers" else None
         named = self.token("qualifiers") or self.token("memory") or in_memory
         qualifiers = named if self.qualifiers is None else word("qualifiers", self.qualifiers)
+        if named not in (None, qualifiers):
+            raise LanemapError(f"{self.title} has {named} and not {qualifiers}", "qualifiers")
         source = None if self.source is None else text("source", self.source)
         vendor = word("vendor", self.vendor)
         return {

@@ -592,6 +592,27 @@ def test_refused_with_a_reason(words, why):
 
 
 @pytest.mark.parametrize(
+    ("words", "qualifiers", "why"),
+    [
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 r", "x1", "has x4 and not x1"),
+        ("ldmatrix.x4 r", "x4.trans", "has x4 and not x4.trans"),
+        ("wgmma m64n8k16 f16 A 128B.K", "none.K", "has 128b.k and not none.k"),
+        ("tcgen05.ld.sync.aligned.16x256b.x4.b32 r", "x8", "has x4 and not x8"),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f16", "col", "has row and not col"),
+        ("ldmatrix.x4 r", ".X4", None),
+        ("wgmma m64n8k16 f16 A 128B.K", "128b.k", None),
+    ],
+)
+def test_words_and_qualifiers_do_not_contradict_each_other(words, qualifiers, why):
+    query = Query.parse(words, qualifiers=qualifiers)
+    if why:
+        with pytest.raises(LanemapError, match=why):
+            query.parameters()
+    else:
+        assert query.parameters()["qualifiers"] == qualifiers.lower().lstrip(".")
+
+
+@pytest.mark.parametrize(
     ("atom", "word"),
     [
         ("SM70_8x8x4_F32F16F16F32_NT", "col.row"),
