@@ -437,7 +437,7 @@ class Database:
         head = {"Sources": ", ".join(sources), "Made by": f"lanemap report, version {__version__}"}
         shipped = self.reader.shipped()
         with self._explained(query or Query()):
-            found = crosscheck.judge(judged, every, *filter(None, [query]), shipped=shipped)
+            found = crosscheck.judge(judged, every, query, shipped=shipped)
         if unjudged := [result.key for results in found.unjudged.values() for result in results]:
             head["Unjudged"] = f"{counted(len(unjudged), 'fragment')}, for which no evidence has elements"
             own = {source.name for source in judged}

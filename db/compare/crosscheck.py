@@ -164,29 +164,29 @@ class Check(Tabular):
         return Rows(("left", "right", *Key._fields, "verdict", "words", "known"), rows)
 
 
-def diff(lefts: Sequence[Source], rights: Sequence[Source], *queries: Query) -> Check:
-    """Compare sources: all fragments, or those that match any of the queries.
+def diff(lefts: Sequence[Source], rights: Sequence[Source], query: Query | None = None) -> Check:
+    """Compare sources: all fragments, or those that match a query.
 
     A side may have several sources of one library: sources with the same name within their library are compared, or if
     there are none, each with each.
 
     Raises:
-        LanemapError: for some query no matching fragment is on both sides, so there is nothing to compare.
+        LanemapError: no fragment that matches is on both sides, so there is nothing to compare.
     """
     pairs = list(product(apart(lefts), apart(rights)))
     namesakes = [(left, right) for left, right in pairs if left.name.partition(":")[2] == right.name.partition(":")[2]]
     comparisons = [_compared(*pair) for pair in (namesakes if len(lefts) > 1 < len(rights) and namesakes else pairs)]
-    for query in queries or [Query()]:
-        if not any(result.compared and query.matches(result.key) for pair in comparisons for result in pair.results):
-            request = _named(query)
-            sides = " and ".join(" ".join(source.name for source in side) for side in (lefts, rights))
-            examples = "; ".join(
-                f"{source.name} has " + (f"{source.with_rows[0]}, ..." if source.with_rows else "no elements")
-                for source in (lefts[0], rights[0])
-            )
-            shared = f"of {request} in common" if request else f"in common ({examples})"
-            raise AbsentError(f"nothing to compare: {sides} have no fragment {shared}")
-    return _only(comparisons, queries)
+    found = _only(comparisons, query)
+    if not found.compared:
+        request = _named(query) if query else ""
+        sides = " and ".join(" ".join(source.name for source in side) for side in (lefts, rights))
+        examples = "; ".join(
+            f"{source.name} has " + (f"{source.with_rows[0]}, ..." if source.with_rows else "no elements")
+            for source in (lefts[0], rights[0])
+        )
+        shared = f"of {request} in common" if request else f"in common ({examples})"
+        raise AbsentError(f"nothing to compare: {sides} have no fragment {shared}")
+    return found
 
 
 def _named(query: Query) -> str:
@@ -212,18 +212,19 @@ def in_tiles(lefts: Sequence[Source], rights: Sequence[Source], tiling: Tiling) 
     return claiming, [replace(right, fragments=its) for right, its in zip(rights, of, strict=True)]
 
 
-def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query, shipped: Collection[str] = ()) -> Check:
+def judge(
+    lefts: Sequence[Source], sources: Sequence[Source], query: Query | None = None, *, shipped: Collection[str] = ()
+) -> Check:
     """Compare each fragment of some sources with the best evidence for it among ``sources``, see ``evidence``.
 
     A fragment without evidence is ``left only``.
 
     Raises:
-        LanemapError: a query matches no fragment that has elements.
+        LanemapError: the query matches no fragment that has elements.
     """
     lefts, sources = apart(lefts), apart(sources)
-    for query in queries:
-        if not any(query.matches(fragment.key) for left in lefts for fragment in left.with_rows):
-            raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {_named(query)}")
+    if query and not any(query.matches(fragment.key) for left in lefts for fragment in left.with_rows):
+        raise AbsentError(f"nothing to compare: {lefts[0].name} has no elements of {_named(query) or 'any operand'}")
     comparisons = []
     for left in lefts:
         truth = evidence(left, sources, shipped)
@@ -231,7 +232,7 @@ def judge(lefts: Sequence[Source], sources: Sequence[Source], *queries: Query, s
         claims = [result for result in results if result.verdict is not Verdict.RIGHT_ONLY]
         comparisons.append(Comparison(left, truth, claims))
     others = [source for source in sources if source.kind == "import"]
-    return replace(_only(comparisons, queries), others=others)
+    return replace(_only(comparisons, query), others=others)
 
 
 def judges(sources: Iterable[Source], left: Source, shipped: Collection[str] = ()) -> list[Source]:
@@ -279,13 +280,10 @@ def evidence(left: Source, sources: Iterable[Source], shipped: Collection[str] =
     return Source("the best evidence", "evidence", "documents, corrected, and captures", [*truth.values()])
 
 
-def _only(comparisons: Sequence[Comparison], queries: Sequence[Query]) -> Check:
-    """The comparisons reduced to the fragments that match one of the queries, if there are any."""
-
-    def wanted(result: Result) -> bool:
-        return not queries or any(query.matches(result.key) for query in queries)
-
-    return Check([replace(pair, results=[*filter(wanted, pair.results)]) for pair in comparisons])
+def _only(comparisons: Sequence[Comparison], query: Query | None) -> Check:
+    """The comparisons reduced to the fragments that match a query, if there is one."""
+    wanted = query.matches if query else lambda _: True
+    return Check([replace(pair, results=[one for one in pair.results if wanted(one.key)]) for pair in comparisons])
 
 
 def check(

@@ -38,8 +38,6 @@ Codes = tuple[NDArray[np.integer[Any]], Sequence[str]]
 #: The columns that a dataset has in the names of its folders, not in its files.
 PARTITIONS = ("source", "instruction")
 
-_NUMBERS = Element._fields
-
 #: The columns of a packed table: the number of a layout, and its elements.
 PACKED = pa.schema([("layout", pa.int32()), *((name, pa.int16()) for name in Element._fields)])
 _TEXT = ("shape", "type", "role", "instruction", "major", "qualifiers", "source")
@@ -60,15 +58,15 @@ def layout_table(reader: Reader, fragments: Sequence[Fragment], version: str) ->
     """
     metadata = {METADATA_KEY: _provenance(reader, {str(fragment.source) for fragment in fragments}, version)}
     fragments = [fragment for fragment in fragments if fragment.has_rows]
-    parts = [fragment.table.view("<i2").reshape(-1, len(_NUMBERS)) for fragment in fragments]
+    parts = [fragment.table.view("<i2").reshape(-1, len(Element._fields)) for fragment in fragments]
     counts = list(map(len, parts))
-    numbers = np.empty((len(_NUMBERS), sum(counts)), np.int32)
+    numbers = np.empty((len(Element._fields), sum(counts)), np.int32)
     np.concatenate(parts, out=numbers.T)
-    columns = {name: pa.array(values) for name, values in zip(_NUMBERS, numbers, strict=True)}
+    columns = {name: pa.array(values) for name, values in zip(Element._fields, numbers, strict=True)}
     of_row = np.repeat(np.arange(len(parts), dtype=np.int32), counts)
     untold = np.repeat([fragment.status == UNTOLD_WINDOWS for fragment in fragments], counts)
     if untold.any():  # what was not claimed to be exact is not claimed now
-        col, col_last = (numbers[_NUMBERS.index(name)] for name in ("col", "col_last"))
+        col, col_last = (numbers[Element._fields.index(name)] for name in ("col", "col_last"))
         columns["col_last"] = pa.array(np.ma.MaskedArray(col_last, untold & (col == col_last)))
     for name in _TEXT:
         text = pa.array([getattr(fragment, name) for fragment in fragments], pa.string()).dictionary_encode()

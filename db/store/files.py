@@ -240,18 +240,12 @@ def _write_manifest(folder: Path, kind: str) -> None:
     folders = {Path(root): names for root, _, names in os.walk(folder, topdown=False, onerror=_fail)}
     files = [root / name for root, names in folders.items() for name in names]
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        hashes = threads.map(_flushed, files)
+        hashes = threads.map(sha256_of, files)
+        [*threads.map(_sync, [*files, *(path for path in folders if path != folder)])]
         digests = {file.relative_to(folder).as_posix(): digest for file, digest in zip(files, hashes, strict=True)}
-        [*threads.map(_sync, [path for path in folders if path != folder])]
     (folder / MANIFEST).write_text(json.dumps({"kind": kind, "files": digests}))
     _sync(folder / MANIFEST)
     _sync(folder)
-
-
-def _flushed(file: Path) -> str:
-    """The digest of a file, which is on the disk then."""
-    _sync(file)
-    return sha256_of(file)
 
 
 def sha256_of(file: Path) -> str:

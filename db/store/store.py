@@ -73,7 +73,9 @@ def ship(
                 f"cannot make the folder {file.parent}: {error.strerror}: name another database"
             ) from None
     with uncollected(), _transaction(location, "rwc") as connection:
-        tables = _tables(connection)
+        # Those of the schema in which new ones are made, not of other visible schemas of the server.
+        inspector = sa.inspect(connection)
+        tables = inspector.get_table_names(inspector.default_schema_name)
         if "meta" not in tables:
             if tables:
                 raise LanemapError(f"{location} holds tables that are not Lanemap's: name another database")
@@ -188,12 +190,6 @@ def _in_words(error: DBAPIError, location: Location) -> LanemapError:
         return LanemapError(f"cannot write {location}: {reason}: name a file that can be written")
     lost = location.file is None and isinstance(error, OperationalError)
     return (UnavailableError if lost else LanemapError)(f"{location}: {reason}")
-
-
-def _tables(connection: sa.Connection) -> list[str]:
-    """The tables of the schema in which new ones are made, not of other visible schemas of the server."""
-    inspector = sa.inspect(connection)
-    return inspector.get_table_names(inspector.default_schema_name)
 
 
 def _load(connection: sa.Connection, sources: Iterable[Source], progress: Progress | None) -> None:
