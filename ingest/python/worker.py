@@ -132,7 +132,7 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {str(name): _plain(item) for name, item in value.items()}
-    if hasattr(value, "__index__"):
+    if hasattr(value, "__index__") and not getattr(value, "shape", ()):  # an array has it, too
         return int(operator.index(value))
     if hasattr(value, "__iter__") or hasattr(value, "__getitem__"):
         return [_plain(item) for item in value]

@@ -15,6 +15,11 @@ LIBRARY = """
     def a_place(lane, value):
         return lane // 4 + value % 4 // 2 * 8, lane % 4 * 2 + value % 2 + value // 4 * 8
 
+    def an_array(lane, value):
+        import numpy
+
+        return numpy.array(a_place(lane, value))
+
     def a_cell(m, k):
         return m % 8 * 4 + k % 8 // 2, k % 2 + m // 8 * 2 + k // 8 * 4
 

@@ -16,6 +16,7 @@ FORMS = {
     "bases": ('name = "BASES"\nform = "bases"', A),
     "strides": ('name = "TEXT"\nform = "strides"', A),
     "address": ('name = "address"\nform = "address"', A.replace(" }", ', move = "ldmatrix.x4" }')),
+    "an array": ('name = "an_array"\nform = "place"', A),
     "a method": ('name = "Atom.place"\nform = "place"', A),
     "made": ('name = "makes"\nform = "place"\nmake = { shift = 0 }', A),
 }
