@@ -582,7 +582,6 @@ def test_a_whole_instruction_is_its_operands(reader):
         *((nothing, "name an instruction: a mnemonic") for nothing in ([], "", " ")),
         (["NVIDIA"], "name an instruction: a mnemonic"),
         (["AMD"], "Lanemap ships nothing of AMD: .* lanemap list --vendor amd names what there is"),
-        (["apple"], "Lanemap ships nothing of Apple: "),
     ],
     ids=" ".join,
 )
