@@ -31,7 +31,9 @@ COMMANDS = sorted(command.name or command.callback.__name__ for command in appli
 def test_help_has_an_example_and_fits_80_columns(run, command):
     result = run(command, "--help")
     assert result.code == 0
-    assert f"Example: lanemap {command}" in " ".join(result.out.split())
+    words = " ".join(result.out.split())
+    assert f"Example: lanemap {command}" in words
+    assert words.count(" May be repeated.") == words.count(". May be repeated.")
     assert max(map(len, result.out.splitlines())) <= 80
     assert run(command, "-h").out == result.out
 
