@@ -34,13 +34,13 @@ class Memory:
     def near(self, address: int) -> str:
         """The name of an address without the window: its distance from the nearest allocation, if that is near.
 
-        One below the window, such as a null pointer, is said with it.
+        Another one is said as the kernel has it: in global memory with the window.
         """
         offsets = {name: address + self.window - each.address for name, each in self.allocated.items()}
         away = {name: max(-at, at - self.allocated[name].size) for name, at in offsets.items()}
         name = min(away, key=away.__getitem__, default="")
         if not name or away[name] > _GAP:
-            return f"{address + self.window * (address < 0):#x}"
+            return f"{(address + self.window * (self.window == GLOBAL)) % (1 << 64):#x}"
         return f"{name}{offsets[name]:+} of {self.allocated[name].size} bytes"
 
     def inside(self, address: Array, size: int) -> Array:

@@ -134,9 +134,10 @@ def test_what_is_never_written_is_counted():
     assert finding.details == ("the first is C[8][0]",)
 
 
-def test_a_number_in_place_of_a_pointer_is_named():
-    found = product("ld.param.u64 %from, [A];", "mov.u64 %from, 5;")
-    assert "out of bounds: global memory at 0x5 is out of bounds" in found.findings[0].words
+@pytest.mark.parametrize("number", [5, 0x3F8000003F800000, 1 << 63, (1 << 64) - 64])
+def test_a_number_in_place_of_a_pointer_is_named(number):
+    found = product("ld.param.u64 %from, [A];", f"mov.u64 %from, {number:#x};")
+    assert f"out of bounds: global memory at {number:#x} is out of bounds" in found.findings[0].words
 
 
 def test_addresses_out_of_bounds_are_named():
