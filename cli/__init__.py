@@ -74,7 +74,8 @@ def main() -> None:
         if signal.getsignal(signal.SIGINT) is interruption.stop:
             signal.signal(signal.SIGINT, interrupt)
         _open_streams()
-        with warnings.catch_warnings(action="always", category=UserWarning):
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # those of libraries
+            warnings.filterwarnings("always", category=UserWarning, module="lanemap")
             warnings.showwarning = lambda message, *_: remark([str(message)])
             code = application(*sys.argv[1:2])(standalone_mode=False)
         sys.stdout.flush()

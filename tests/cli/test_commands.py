@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import sysconfig
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import pytest
 
 import lanemap
 from lanemap.cli import application
+from lanemap.cli.app import open_database
 from lanemap.db.lookup import COLUMNS
 
 from ..shipped import CORRECTED
@@ -59,6 +61,15 @@ def test_the_list_of_commands_has_a_whole_sentence_for_each(run):
     listed = run("--help").out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
     assert len(listed) == len(COMMANDS)
     assert all(line.endswith(".") and not line.endswith("...") for line in listed)
+
+
+def test_what_a_library_warns_of_is_not_said(run, monkeypatch):
+    def noisy(db):
+        warnings.warn_explicit("a newer one is needed", UserWarning, "library.py", 1, "library")
+        return open_database(db)
+
+    monkeypatch.setattr("lanemap.cli.look.open_database", noisy)
+    assert run("find", "m16n8k16", "f16", "A", "--row", "9").err == ""
 
 
 def test_no_command_at_all_is_help(run):
