@@ -75,11 +75,11 @@ NEVER_END = {
     ),
     "a word of shared memory": (
         "A: ld.volatile.shared.u32 %v, [word]; setp.eq.u32 %p, %v, 0; @%p bra A;",
-        "ld reads 0 in shared memory at 0x",
+        "ld reads 0 in shared memory at 0x4",
     ),
     "a word at a generic address": (
         "mov.u64 %clock, word; cvta.shared.u64 %clock, %clock; A: ld.volatile.u32 %v, [%clock]; bra A;",
-        "ld reads 0 in shared memory at 0x",
+        "ld reads 0 in shared memory at 0x4",
     ),
     "nothing at all": ("A: bra A;", "a loop that reads nothing"),
     "barriers in a loop": ("A: bar.sync 0; st.shared.u32 [word], 7; bra A;", "a loop that reads nothing"),
