@@ -286,7 +286,7 @@ def _names(names: Sequence[str], path: Path) -> dict[str, str]:
     if unknown := [name.strip() for name in names if name.strip() and name not in columns]:
         near = [like for name in unknown for like in get_close_matches(name.lower(), TEXTS + NUMBERS, 1, 0.8)]
         meant = f": did you mean {either(near)}?" if near else ""
-        warn(f"{path} passes over {enumerated(unknown)}{meant}", stacklevel=2)
+        warn(f"unknown columns of {path} are passed over: {enumerated(unknown)}{meant}", stacklevel=2)
     return columns
 
 

@@ -25,7 +25,7 @@ from lanemap.db.store.export import WRITERS, layout_table, sealed
 from lanemap.ingest.table import columns, load
 
 #: Columns that no table has are of interest in one test only.
-pytestmark = pytest.mark.filterwarnings("ignore:.* passes over ")
+pytestmark = pytest.mark.filterwarnings("ignore:unknown columns of ")
 
 HEADER = "shape,type,role,lane,reg,slot,row,col"
 EIGHT = HEADER.split(",")
@@ -423,15 +423,13 @@ def test_byte_order_mark_windows_ends_and_quotes(table):
 
 def test_a_column_that_is_passed_over_is_named(table, run, tmp_path):
     written = f"{HEADER},qualifer,Comment,\n{ROW},x4,mine,0\n"
-    with pytest.warns(UserWarning, match=r"passes over qualifer, Comment: did you mean qualifiers\?$"):
+    with pytest.warns(UserWarning, match=r"are passed over: qualifer, Comment: did you mean qualifiers\?$"):
         table(written.encode())
-    with pytest.warns(UserWarning, match="passes over Comment$"):
+    with pytest.warns(UserWarning, match="are passed over: Comment$"):
         table(written.replace("qualifer", "qualifiers").replace("x4", "").encode())
     (tmp_path / "mine.csv").write_text(written)
-    assert (
-        run("diff", tmp_path / "mine.csv").err
-        == f"lanemap: {tmp_path}/mine.csv passes over qualifer, Comment: did you mean qualifiers?\n"
-    )
+    said = f"unknown columns of {tmp_path}/mine.csv are passed over: qualifer, Comment: did you mean qualifiers?"
+    assert run("diff", tmp_path / "mine.csv").err == f"lanemap: {said}\n"
 
 
 @pytest.mark.parametrize(
