@@ -137,7 +137,7 @@ def _as_tuple(tree):
 
 def ptx_formula(text, fragment):
     """The evaluator of documents, of the elements that the cases of ``row`` cover; or the canonical layout by hand."""
-    if canonical := re.fullmatch(r"Swizzle<(\d),(\d),(\d)> o (.+):(.+)\n", text):
+    if canonical := re.fullmatch(r"(?://.+\n)?Swizzle<(\d),(\d),(\d)> o (.+):(.+)\n", text):
         bits, base, shift = map(int, canonical.groups()[:3])
         modes = [*zip(*map(literal_eval, canonical.groups()[3:]), strict=True)]
 

@@ -6,6 +6,8 @@ from lanemap.db.errors import LanemapError
 from lanemap.db.layout.fragment import Fragment, by_rule
 from lanemap.db.render.notation import export, express
 
+from ..shipped import CORRECTED
+
 
 @pytest.fixture
 def operands(corrected):
@@ -40,6 +42,15 @@ def test_what_is_refused_is_left_out_and_told(operands, corrected):
         export([sparse], "cute", "VERSION")
 
 
+def test_block_scales_without_rows_are_left_out_and_told(operands):
+    """Also where several that differ only in which scales they take would be one type."""
+    scales, unknown = ("tcgen05.mma", "m128n8k96", "ue8m0", "SFA", 4, 4, None), {"status": "figure-only"}
+    figures = [Fragment(*scales, qualifiers=f"scale_vec::3X.byte_id::{byte}", **unknown) for byte in (0, 1)]
+    text, refused = export([*figures, *operands], "cpp", "VERSION")
+    assert [str(error) for error in refused] == [f"{figure} has no rows: it is figure-only" for figure in figures]
+    assert text == export(operands, "cpp", "VERSION").text
+
+
 def test_traits_that_cute_cannot_hold_are_refused(operands):
     """C and D that differ: CuTe has one layout for both."""
     *others, d = operands
@@ -65,3 +76,15 @@ def test_a_name_that_no_notation_has_is_answered_with_those_that_there_are(opera
 def test_an_accumulator_has_the_encoding_of_instructions_of_its_height(corrected, name, rows):
     """Also where it is lower than those that are tried first."""
     assert f"instrShape = [{rows}, 8]" in express("triton", corrected[f"mma_{name}_d"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored"), [("k32_f16_none_MN", "2 of 4"), ("k64_e4m3_64B_K", "2 of 4"), ("k16_tf32_128B_K", "1 of 2")]
+)
+@pytest.mark.parametrize("form", ["cute", "ptx-formula"])
+def test_the_layout_of_a_sparse_operand_in_memory_says_what_k_counts(every_width, form, kind, stored):
+    """A sparse A has more columns than are stored, and a line may have just as many places."""
+    of = {one.identifier: one for one in every_width if one.source == CORRECTED and one.instruction == "wgmma.sp"}
+    a, b = (of[f"wgmma_sp_m64n8{kind}_{role}"] for role in "ab")
+    assert express(form, a).startswith(f"// k counts what is stored, {stored} columns\n")
+    assert "k counts" not in express(form, b)

@@ -78,7 +78,10 @@ def test_a_swizzled_word_is_an_exclusive_or_of_sums(run):
     ("words", "canonical"),
     [
         ("wgmma m64n64k16 f16 B 128B.K", "Swizzle<3,4,3> o ((8,8),(64,1)):((64,512),(1,512))"),
-        ("wgmma.sp m64n64k64 e4m3 A 64B.K", "Swizzle<2,4,3> o ((8,8),(64,1)):((64,512),(1,512))"),
+        (
+            "wgmma.sp m64n64k64 e4m3 A 64B.K",
+            "// k counts what is stored, 2 of 4 columns\n    Swizzle<2,4,3> o ((8,8),(64,1)):((64,512),(1,512))",
+        ),
     ],
 )
 def test_what_is_measured_in_swizzled_memory_has_the_canonical_layout(run, words, canonical):

@@ -110,7 +110,7 @@ def ptx_formula(fragment: Fragment, _: str) -> str:
     """
     if isinstance(of := fragment.tile, Tile) and not of.narrow:
         with suppress(RefusedError):
-            return f"{swizzle(of.mode)} o {_unswizzled(fragment, of)}\n"
+            return f"{_stored(fragment)}{swizzle(of.mode)} o {_unswizzled(fragment, of)}\n"
     held = table(fragment)
     coordinates = held.everywhere
     threads, values = coordinates["row"].shape
@@ -227,6 +227,13 @@ def cute(fragment: Fragment, name: str) -> str:
     return _alias(f"{name}_thr_id", [(digit,) for digit in threads]) + _alias(name, _digits(fragment, counted[first]))
 
 
+def _stored(fragment: Fragment) -> str:
+    """The comment that says what k counts of a sparse A, of which a part of the columns lies in memory."""
+    sparsity = fragment.sparsity
+    kept = f"{sparsity.fields * sparsity.group} of {sparsity.width} columns"
+    return f"// k counts what is stored, {kept}\n" if fragment.windowed else ""
+
+
 def _unswizzled(fragment: Fragment, of: Tile | BoundingBox) -> Sum:
     """The place of each (mn, k) in shared memory before its bytes are swizzled, counted in elements.
 
@@ -247,7 +254,7 @@ def _in_memory(fragment: Fragment, of: Tile | BoundingBox, name: str) -> str:
     for moved in filter(None, (mode, mode.also)):
         counted = moved._replace(first=(8 << moved.first).bit_length() - step.bit_length())  # in elements
         layout = f"ComposedLayout<{counted}, _0, {layout}>"
-    return f"{plain}using {name} = {layout};\n"
+    return f"{_stored(fragment)}{plain}using {name} = {layout};\n"
 
 
 def _products(threads: Sequence[Digit], count: int) -> Array:

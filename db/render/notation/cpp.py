@@ -28,8 +28,8 @@ _BEFORE = re.sub("@(.*)@", lambda at: VENDORS[at[1]].shuffle, (files(__package__
 
 
 def joined(fragments: Sequence[Fragment], name: str) -> str | None:
-    """One type for fragments that differ in the numbers that select block scales; None unless every choice exists."""
-    return header(fragments, name) if parameters(fragments) else None
+    """One type for fragments that differ in the numbers that select block scales; None unless every choice has rows."""
+    return header(fragments, name) if all(one.has_rows for one in fragments) and parameters(fragments) else None
 
 
 def header(fragments: Sequence[Fragment], name: str) -> str:
