@@ -204,11 +204,11 @@ def test_no_report_replaces_what_it_compares(run, refused, tmp_path, link):
 
 def test_a_full_disk_leaves_no_file(tmp_path):
     export = (
-        "import resource, sys\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "import resource\n"
         "from pathlib import Path\n"
         "from lanemap import LanemapError\n"
         "from lanemap.db.store.files import atomically\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"  # what is compiled by then is written whole
         "try:\n"
         "    with atomically(Path('out.csv')) as stream: stream.write(b'x' * 100_000)\n"
         "except LanemapError as error: print(error)\n"
